@@ -59,7 +59,7 @@ def add_commands(commands: Any) -> None:
         "write what another system finds",
         example="run-system presidio demo:test --out presidio.jsonl",
     )
-    names = f"{', '.join(SYSTEMS)}; where there is a network: {', '.join(ELSEWHERE)}"
+    names = f"{', '.join(SYSTEMS)}; where there is a network: {', '.join(ELSEWHERE)}, hf:NAME, llm:MODEL@URL"
     found.add_argument("system", metavar="NAME", help=names)
     found.add_argument("notes", metavar="NOTES", help="notes; annotations are ignored")
     found.add_argument("--out", metavar="FILE", type=Path, required=True, help="output; it holds no text of notes")

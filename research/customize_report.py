@@ -11,7 +11,7 @@ from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.evaluation.render.figures import interval_text
 from ensemble_deid.evaluation.render.html.markup import Html, element
 from ensemble_deid.evaluation.render.results import Block, Results, Table, csv_of
-from ensemble_deid.evaluation.views import count_view
+from ensemble_deid.evaluation.views import count_view, resampled_units
 from ensemble_deid.note.digits import percent
 from ensemble_deid.note.document import Document
 from research.customize import OFF_THE_SHELF, WAYS, CustomizedSystem
@@ -27,7 +27,7 @@ class CustomizeRow:
 
     `at_precision` is the point as it is where that has a lower precision (Hartman et al. do not adjust it then);
     `adjusted` says that it was adjusted. `difference` is the recall as it is less that off the shelf, with a paired
-    bootstrap interval over patients; None for the system off the shelf itself.
+    bootstrap interval; None for the system off the shelf itself.
     """
 
     system: CustomizedSystem
@@ -68,7 +68,7 @@ def measure_customized(
         if system.way != OFF_THE_SHELF:
             own = count_view(gold, system.answer.answer, view).counts.sum(axis=1)
             difference = paired_difference(
-                own, base.counts.sum(axis=1), base.groups, measure="recall", resamples=resamples
+                own, base.counts.sum(axis=1), resampled_units(gold, base), measure="recall", resamples=resamples
             )
         rows.append(CustomizeRow(system, as_it_is, point or as_it_is, point is not None, difference))
     return CustomizeTable(view, precision, tuple(rows))
@@ -111,8 +111,8 @@ def _cells(found: CustomizeTable) -> tuple[tuple[str, ...], list[tuple[str, ...]
         f"Counted in the view {found.view}. Recall at precision {wanted}: the highest recall of all thresholds at "
         f"which precision is {wanted}% or more, read off the curve of the scored notes, so the most that can be had.",
         f"* Not adjusted, since precision as it is lies below {wanted}%.",
-        "Recall gained: as it is, less that off the shelf, with the 95% interval of a paired bootstrap over patients "
-        "(none for fewer than ten).",
+        "Recall gained: as it is, less that off the shelf, with the 95% interval of a paired bootstrap over sites, or "
+        "over patients where there are fewer than ten sites (none for fewer than ten patients).",
     ]
     return header, rows, notes
 

@@ -1,16 +1,21 @@
 """Other systems, run as they come: their finds in notes, as JSONL that `benchmark` scores.
 
-Each is a package of its own, installed beside this one (`pip install scrubadub`); none takes a model from the network.
-Systems that do need one are listed with their command, to be run where there is a network.
+Each is a package of its own, installed beside this one (`pip install scrubadub`). Those of `SYSTEMS` take no model from
+the network; the others do, and run where there is one.
 """
 
 import importlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
-from ensemble_deid.errors import ConfigError
+from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
 
 
@@ -100,26 +105,115 @@ def philter() -> Finder:
     return find
 
 
+def hugging_face(model: str) -> Finder:
+    """A token classifier of the Hugging Face hub, or of a folder; it reads long notes in windows that overlap."""
+    classify = _package("transformers", "transformers").pipeline(
+        "token-classification", model=model, aggregation_strategy="simple"
+    )
+    longest = min(classify.tokenizer.model_max_length, getattr(classify.model.config, "max_position_embeddings", 512))
+    classify.tokenizer.model_max_length = longest
+
+    def find(text: str) -> Iterable[Find]:
+        found = classify(text, stride=longest // 4) if text.strip() else ()
+        return [Find(each["start"], each["end"], each["entity_group"], float(each["score"])) for each in found]
+
+    return find
+
+
+def gliner(model: str = "urchade/gliner_multi_pii-v1") -> Finder:
+    """GLiNER, asked for the kinds of PHI; the most that it reads are 384 words."""
+    predict = _package("gliner", "gliner").GLiNER.from_pretrained(model).predict_entities
+
+    def find(text: str) -> Iterable[Find]:
+        return [
+            Find(first + each["start"], first + each["end"], each["label"].upper(), each["score"])
+            for first, piece in windows(text)
+            for each in predict(piece, list(KINDS), threshold=0.1)
+        ]
+
+    return find
+
+
+def windows(text: str, *, words: int = 200, step: int = 150) -> Iterator[tuple[int, str]]:
+    """Yield overlapping pieces of a text with their places."""
+    places = [match.span() for match in re.finditer(r"\S+", text)]
+    for first in range(0, max(1, len(places) - (words - step)), step):
+        if piece := places[first : first + words]:
+            yield piece[0][0], text[piece[0][0] : piece[-1][1]]
+
+
+def llm(place: str) -> Finder:
+    """A language model behind an interface like OpenAI's: `MODEL@https://host/v1`; OPENAI_API_KEY is sent if set.
+
+    It names strings, not places: each is found wherever it stands by itself in the note. An answer that is not the
+    JSON asked for raises CorpusError.
+    """
+    model, _, address = place.partition("@")
+    if not model or urlsplit(address).scheme not in ("http", "https"):
+        raise ConfigError("a language model is called llm:MODEL@https://host/v1")
+    headers = {"content-type": "application/json"}
+    if key := os.environ.get("OPENAI_API_KEY"):
+        headers["authorization"] = f"Bearer {key}"
+
+    def find(text: str) -> Iterable[Find]:
+        messages = [{"role": "system", "content": PROMPT}, {"role": "user", "content": text}]
+        body = json.dumps({"model": model, "temperature": 0, "messages": messages}).encode()
+        request = Request(f"{address.rstrip('/')}/chat/completions", body, headers)
+        with urlopen(request, timeout=600) as answer:
+            said = json.load(answer)["choices"][0]["message"]["content"]
+        return _finds_named(said, text)
+
+    return find
+
+
+def _finds_named(said: str, text: str) -> list[Find]:
+    try:
+        named = {(str(each["text"]), str(each["label"])) for each in json.loads(said.strip("`\n json"))}
+    except (ValueError, LookupError, TypeError):
+        raise CorpusError("the language model did not answer with the JSON that it was asked for") from None
+    return [
+        Find(*match.span(), label)
+        for string, label in named
+        if string.strip()
+        for match in re.finditer(rf"(?<!\w){re.escape(string)}(?!\w)", text)
+    ]
+
+
+KINDS = (
+    *("person", "date", "age", "hospital", "organization", "street address", "city", "state", "country", "zip code"),
+    *("phone number", "fax number", "email", "url", "ip address", "username", "social security number"),
+    *("medical record number", "health insurance id", "account number", "license number", "device id", "profession"),
+)
+PROMPT = (
+    "You find protected health information (HIPAA identifiers of patients, relatives and staff) in clinical notes. "
+    f"Answer with a JSON list only, of objects with `text`, copied exactly, and `label`, one of: {', '.join(KINDS)}."
+)
 SYSTEMS: dict[str, Callable[[], Finder]] = {
     each.__name__: each for each in (presidio, scrubadub, datafog, commonregex, philter)
 }
-ELSEWHERE = {
-    "openai-privacy-filter": "a model from Hugging Face: transformers, pipeline('token-classification')",
-    "openmed": "models from Hugging Face: transformers, pipeline('token-classification')",
-    "gliner": "pip install gliner; GLiNER.from_pretrained takes the model from Hugging Face",
-    "shield": "its model from Hugging Face: transformers, pipeline('token-classification')",
-    "llm": "a prompt that asks for each identifier as JSON, offsets found by search in the note",
+ELSEWHERE: dict[str, Callable[[], Finder]] = {
+    "openai-privacy-filter": partial(hugging_face, "openai/privacy-filter"),
+    "openmed": partial(hugging_face, "OpenMed/OpenMed-PII-SuperClinical-Large-434M-v1"),
+    "gliner": gliner,
 }
-"""Systems that need a network: how their finds come to be; write one JSON line a note (id, spans) and score it."""
+"""Systems that take a model from the network."""
+BY_PREFIX: dict[str, Callable[[str], Finder]] = {"hf": hugging_face, "llm": llm}
+"""`hf:NAME` is any token classifier, such as SHIELD's; `llm:MODEL@URL` sends the notes to URL."""
+
+
+def finder_named(name: str) -> Finder:
+    """Return a system. Raises ConfigError for one that is not there, or not installed."""
+    prefix, colon, rest = name.partition(":")
+    if colon and prefix in BY_PREFIX:
+        return BY_PREFIX[prefix](rest)
+    if name not in (everything := {**SYSTEMS, **ELSEWHERE}):
+        raise ConfigError(f"no system is called {name!r}; there are {', '.join(everything)}, hf:NAME, llm:MODEL@URL")
+    return everything[name]()
 
 
 def run_system(name: str, notes: Sequence[Document]) -> str:
     """Return a line of JSON for each note: its id and what the system found. Raises ConfigError."""
-    if name in ELSEWHERE:
-        raise ConfigError(f"{name} needs a network, and is not run here: {ELSEWHERE[name]}")
-    if name not in SYSTEMS:
-        raise ConfigError(f"no system is called {name!r}; there are {', '.join(SYSTEMS)}")
-    find = SYSTEMS[name]()
+    find = finder_named(name)
     return "".join(
         json.dumps({"id": note.id, "spans": [each._asdict() for each in sorted(set(find(note.text)))]}) + "\n"
         for note in notes

@@ -7,21 +7,29 @@ at the best threshold within 2, 5, 10 and 15 false positives in 1000 tokens, whi
 operating points of papers are. With --split-sites the demo corpus's sites have further rows by version of the corpus
 (E, S, R). Below each row: strict F1 at the own threshold and the best, token recall and false positives when
 all that is scored is accepted, and the false positives that a recall of 98.5, 99 and 99.5 takes.
+
+demo:test measures a model once. Every use is a line of `demo_test_log.tsv`, and a second one needs --again.
 """
 
 import argparse
 import math
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
+from pathlib import Path
 
 import numpy as np
 
 from ensemble_deid import Deidentifier, Document, read_corpus
-from ensemble_deid.errors import DeidError
+from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.errors import DeidError, ModelError
 from ensemble_deid.evaluation.bootstrap import bootstrap_interval
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, keep_above, trace_curve
 from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.evaluation.operating_points import find_point
+from ensemble_deid.model.installed import model_of
+from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.note.digits import UNDEFINED, figure, percent
 from ensemble_deid.training.reports import BOUNDS
 
@@ -36,6 +44,23 @@ _PARTS: Mapping[str, Callable[[str], bool]] = {
     "writers who also wrote training notes": lambda site: site in _WRITERS_OF_TRAIN,
 }
 _FEWEST_SITES = 10
+TEST = "demo:test"
+LOG = Path(__file__).with_name("demo_test_log.tsv")
+
+
+def log_use(model: Path, command: Sequence[str], *, again: bool, log: Path = LOG) -> None:
+    """Add a use of the test notes to the log. Raises ModelError where this model has one and it is not `again`.
+
+    The final estimator's hash names a model: another threshold, or an encoder in eight bits, makes no other one.
+    """
+    version = read_manifest(model).files["stacker.safetensors"][:12]
+    lines = log.read_text(encoding="utf-8").splitlines()
+    if not again and (before := [line for line in lines if version in line.split("\t")]):
+        raise ModelError(
+            f"{model}: was scored on {TEST} before ({before[-1].partition(chr(9))[0]}): --again, or demo:dev"
+        )
+    lines.append("\t".join((date.today().isoformat(), version, shlex.join(command))))
+    write_text_atomically(log, "\n".join(lines) + "\n")
 
 
 def parts(documents: Sequence[Document], *, split_sites: bool) -> Iterator[tuple[str, list[int]]]:
@@ -111,8 +136,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("corpora", metavar="CORPUS", nargs="+")
     parser.add_argument("--submodels")
     parser.add_argument("--split-sites", action="store_true")
+    parser.add_argument("--again", action="store_true", help=f"score a model on {TEST} that was scored there before")
     options = parser.parse_args(arguments)
     try:
+        if TEST in options.corpora:
+            place = model_of(options.model) or Path(options.model)
+            log_use(place, sys.argv if arguments is None else arguments, again=options.again)
         submodels = options.submodels.split(",") if options.submodels is not None else None
         model = Deidentifier.load(options.model, submodels=submodels)
         for name in options.corpora:

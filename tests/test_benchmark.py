@@ -1,5 +1,6 @@
 """Scoring the finds of any system, and running those of others."""
 
+import io
 import json
 import sys
 from pathlib import Path
@@ -12,9 +13,10 @@ from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
+from research import other_systems
 from research.__main__ import build_parser
 from research.benchmark import benchmark_results, read_answer
-from research.other_systems import SYSTEMS, Find, run_system
+from research.other_systems import SYSTEMS, Find, finder_named, run_system, windows
 
 GOLD = [
     Document("a", "Anna Bell took aspirin in Boston.", (Span(0, 9, "PATIENT"), Span(26, 32, "CITY")), site="one"),
@@ -88,8 +90,11 @@ def test_a_system_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "scrubadub", None)
     with pytest.raises(ConfigError, match="pip install scrubadub"):
         run_system("scrubadub", GOLD)
-    with pytest.raises(ConfigError, match="gliner needs a network"):
+    monkeypatch.setitem(sys.modules, "gliner", None)
+    with pytest.raises(ConfigError, match="pip install gliner"):
         run_system("gliner", GOLD)
+    with pytest.raises(ConfigError, match="llm:MODEL@https"):
+        run_system("llm:model", GOLD)
     with pytest.raises(ConfigError, match="no system is called 'other'"):
         run_system("other", GOLD)
 
@@ -109,3 +114,50 @@ def test_the_patterns_of_presidio() -> None:
     pytest.importorskip("presidio_analyzer")
     find = SYSTEMS["presidio"]()
     assert Find(5, 27, "EMAIL_ADDRESS", 1.0) in find("Mail anna.bell@hospital.com now")
+
+
+def test_a_token_classifier_reads_long_notes(tmp_path: Path) -> None:
+    """Every word of a note four times as long as its window is judged, by a real pipeline with random weights."""
+    transformers = pytest.importorskip("transformers")
+    from tiny_encoder import tiny_tokenizer
+
+    settings = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    config = transformers.BertConfig(vocab_size=200, max_position_embeddings=16, num_labels=2, **settings)
+    config.id2label = {0: "B-NAME", 1: "I-NAME"}
+    transformers.BertForTokenClassification(config).save_pretrained(tmp_path)
+    special = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=tiny_tokenizer(), **special)
+    tokenizer.save_pretrained(tmp_path)
+    text = "seen by dr city " * 16
+    found = finder_named(f"hf:{tmp_path}")(text)
+    covered = {place for each in found for place in range(each.start, each.end)}
+    assert {place for place, character in enumerate(text) if character != " "} <= covered
+
+
+def test_gliner_reads_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    def predict(piece: str, labels: list[str], threshold: float) -> list[dict[str, object]]:
+        place = piece.find("Bell")
+        return [{"start": place, "end": place + 4, "label": "person", "score": 0.5}] if place >= 0 else []
+
+    loaded = SimpleNamespace(predict_entities=predict)
+    module = SimpleNamespace(GLiNER=SimpleNamespace(from_pretrained=lambda name: loaded))
+    monkeypatch.setitem(sys.modules, "gliner", module)
+    text = "word " * 360 + "Bell"
+    assert finder_named("gliner")(text) == [Find(1800, 1804, "PERSON", 0.5)]
+    assert [piece.split() for _, piece in windows("a b c d e", words=3, step=2)] == [["a", "b", "c"], ["c", "d", "e"]]
+
+
+def test_a_language_model_names_strings(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def answered(said: str) -> None:
+        content = io.BytesIO(json.dumps({"choices": [{"message": {"content": said}}]}).encode())
+        monkeypatch.setattr(other_systems, "urlopen", lambda request, timeout: asked.append(request) or content)
+
+    answered('```json\n[{"text": "Bell", "label": "person"}]\n```')
+    text = "Bell and Bell, not Bellona"
+    assert sorted(finder_named("llm:m@http://localhost/v1")(text)) == [Find(0, 4, "person"), Find(9, 13, "person")]
+    assert asked[0].full_url == "http://localhost/v1/chat/completions"  # type: ignore[attr-defined]
+    answered("There is none.")
+    with pytest.raises(CorpusError, match="did not answer with the JSON"):
+        finder_named("llm:m@http://localhost/v1")(text)

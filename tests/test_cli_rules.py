@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import tiny_stack
+from fastapi.testclient import TestClient
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.cli.report_facts import model_facts
@@ -21,9 +22,14 @@ from ensemble_deid.evaluation.render.html import markup
 from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.note.document import Document
+from ensemble_deid.service.review.rules import RuleDesk, make_rules_app
+from ensemble_deid.service.settings import ServiceSettings
 from ensemble_deid.taggers.tbed.rulelist import RuleList
 from ensemble_deid.training.rule_approvals import Approval, rule_approvals
+from ensemble_deid.training.rule_replacement import keep_approved_rules
 from ensemble_deid.training.rule_review import review_rules
+from ensemble_deid.training.rules import RuleModel
+from research.rules_in_stack import answers, rows
 
 HEADER = 'ensemble-deid rule list, version 1\ncorpus: "by hand"\ntemplates: "none"\ninitial tagger: "regex"\n\n'
 # What the lexicon says, then its opposite for one town.
@@ -538,3 +544,41 @@ def test_a_model_without_rules_says_so(
     capsys.readouterr()
     assert main(["rules", action, str(model), *map(str, more[action])]) == 2
     assert "the model has no rule list: it was trained without tbed" in capsys.readouterr().err
+
+
+def test_rules_are_judged_on_a_page(model: Path, tiny_dev: Path) -> None:
+    """Cards with what each rule did; approve, reject and edit go into the record that `--approved-only` uses."""
+    app = make_rules_app(RuleDesk(model, read_corpus(tiny_dev).documents), ServiceSettings(model))
+    service = TestClient(app, base_url="http://localhost")
+    assert "rules.js" in service.get("/").text
+    shown = service.get("/api/rules").json()
+    card = shown["cards"][2]
+    assert card["purpose"] == "PATIENT: takes words from CITY"
+    assert card["effect"] == "In these notes: fixed 4, broken 0, tags changed 4"
+    assert {one["effect"] for one in card["examples"]} == {"fixed"}
+    who = {"reviewer": "A. Berg", "sha256": shown["sha256"]}
+    for number, rejected in ((1, False), (2, True), (3, False), (4, False)):
+        answer = service.post(f"/api/rules/{number}/decision", json={**who, "rejected": rejected})
+    today = date.today().isoformat()
+    assert answer.json()["cards"][1]["decisions"] == [{"by": "A. Berg", "date": today, "rejected": True}]
+    refused = service.post("/api/rules/4/text", json={**who, "text": 'change O to B-TOWN if the lower is "elm"'})
+    assert (refused.status_code, "has the tag 'B-TOWN'" in refused.json()["error"]) == (409, True)
+    edited = service.post("/api/rules/4/text", json={**who, "text": 'change O to B-CITY if the lower is "elm"'}).json()
+    assert (edited["cards"][3]["verdict"], edited["cards"][3]["decisions"]) == ("never fires here", [])
+    late = service.post("/api/rules/1/decision", json={**who, "rejected": True})
+    assert (late.status_code, late.json()["error"].startswith("the list has changed")) == (409, True)
+    assert records(model)[-1]["remark"] == "rule 4 edited by A. Berg"
+    by = f"by A. Berg on {today}"
+    assert rule_approvals(model).summary() == f"2 of 4 rules: 1, 3 {by}; rejected 2 {by}"
+    assert keep_approved_rules(model) == "1, 3 of 4"
+
+
+def test_lists_are_compared_in_the_stack(tiny_model: Path, tiny_dev: Path) -> None:
+    loaded, dev = RuleModel.load(tiny_model), read_corpus(tiny_dev).documents
+    lists = {"own": loaded.rules, "same": loaded.rules, "none": loaded.rules.with_rules([])}
+    own, same, none = answers(loaded, dev, lists)
+    assert own == same
+    assert own != none
+    first, second, _ = rows(dev, [own, same, none])
+    assert first == second
+    assert "+0.00 [" in first

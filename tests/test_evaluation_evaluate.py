@@ -26,7 +26,7 @@ from ensemble_deid.evaluation.operating_points import (
 from ensemble_deid.evaluation.pairs import AnnotationStats, EvaluationError
 from ensemble_deid.evaluation.render.blocks import agreement_results, comparison_results, evaluation_results
 from ensemble_deid.evaluation.render.data import COLUMNS, agreement_data, comparison_data, evaluation_data
-from ensemble_deid.evaluation.views import count_view
+from ensemble_deid.evaluation.views import count_view, resampled_units
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span, SpanKey
@@ -252,3 +252,11 @@ def test_every_key_is_described() -> None:
     keys = {re.sub(r"^(recall|f1)_(mean|sd|documents)$", r"precision_\2", key) for key in keys}
     missing = [key for key in sorted(keys) if not re.search(rf"[`.]{key}[`.\[]", described)]
     assert not missing, " ".join(missing)
+
+
+def test_intervals_resample_sites_where_there_are_ten() -> None:
+    notes = [Document(f"{k:02}", "Anna", patient_id=f"p{k}", site=f"s{k // 2}") for k in range(20)]
+    table = count_view(notes, notes)
+    assert resampled_units(notes, table) == tuple(f"s{k // 2}" for k in range(20))
+    few = [*notes[:18], *(Document(f"{k}", "Anna", patient_id=f"p{k}") for k in (18, 19))]
+    assert resampled_units(few, count_view(few, few)) == tuple(f"p{k}" for k in range(20))

@@ -4,6 +4,7 @@ Names of controls and contrasts are checked here; tests/test_review_accessibilit
 """
 
 import json
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -443,3 +444,24 @@ def judge(browser: Browser) -> None:
         and not node.get("name", {}).get("value", "").strip()
     ]
     assert nameless == []
+
+
+def test_rules_as_cards(browser: Browser, tiny_model: Path, tiny_dev: Path, tmp_path: Path) -> None:
+    model = Path(shutil.copytree(tiny_model, tmp_path / "model"))
+    with running(model, tmp_path, "--corpus", str(tiny_dev), command="rules review") as service:
+        browser._events.clear()
+        browser.call("Page.navigate", url=f"http://127.0.0.1:{service.port}/")
+        until(browser, "document.readyState === 'complete' && document.getElementById('reviewer')")
+        browser.run("document.getElementById('reviewer').focus()")
+        browser.call("Input.insertText", text="A. Berg")
+        browser.press("Enter")
+        until(browser, "document.querySelectorAll('article').length === 4")
+        assert content(browser, "#rule-3 h3").startswith("3. where the second word before is 'patient'")
+        assert content(browser, "#cards h2") == "CITY: finds words"
+        browser.run("document.querySelector('#rule-3 .tools button').click()")
+        until(browser, "document.querySelector('#rule-3 .soft').textContent.startsWith('approved by A. Berg')")
+        browser.run("document.querySelector('#rule-4 .tools button:nth-child(3)').click()")
+        browser.run("document.querySelector('#rule-4 textarea').value = 'change O'")
+        browser.run("document.querySelector('#rule-4 form button').click()")
+        until(browser, "document.getElementById('rules-problem').textContent.includes(\"expected 'to'\")")
+        assert browser.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth")

@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 
+from ensemble_deid.errors import ModelError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 
@@ -86,3 +87,20 @@ def test_a_model_that_finds_nothing_has_figures(script: ModuleType) -> None:
 def test_a_missing_corpus_is_one_line(tiny_model: Path) -> None:
     done = run(tiny_model, "nowhere")
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+
+
+def test_the_test_notes_measure_a_model_once(script: ModuleType, tiny_model: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log.tsv"
+    log.write_text("date\tfinal estimator\tcommand\n", encoding="utf-8")
+    script.log_use(tiny_model, ["unseen_sites.py", "a model", "demo:test"], again=False, log=log)
+    with pytest.raises(ModelError, match="was scored on demo:test before"):
+        script.log_use(tiny_model, [], again=False, log=log)
+    script.log_use(tiny_model, ["second"], again=True, log=log)
+    commands = [line.split("\t")[2] for line in log.read_text(encoding="utf-8").splitlines()]
+    assert commands == ["command", "unseen_sites.py 'a model' demo:test", "second"]
+
+
+def test_the_shipped_model_is_on_the_log(script: ModuleType) -> None:
+    model = ROOT / "models" / "ensemble_deid_en" / "ensemble_deid_en" / "model"
+    with pytest.raises(ModelError, match="before"):
+        script.log_use(model, [], again=False)

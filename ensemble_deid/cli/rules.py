@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.model_changes import add_remark
-from ensemble_deid.cli.options import CORPUS, CommandParser, add_command, add_config, add_model, add_shared
+from ensemble_deid.cli.options import CORPUS, CommandParser, add_command, add_config, add_model, add_port, add_shared
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import DIFFERENCES, counted, say, warn
 from ensemble_deid.config import load_config
@@ -136,12 +136,13 @@ def _add_changes(actions: Any) -> None:
     review = add_command(
         actions,
         "review",
-        "write an HTML page for reviewing a model's rules; it contains PHI",
-        example="rules review model --corpus my/dev --out rules.html",
+        "open a page for approving, rejecting and editing a model's rules; it contains PHI",
+        example="rules review model --corpus my/dev",
     )
     add_model(review)
     review.add_argument("--corpus", metavar="CORPUS", help="annotated notes: what each rule fixes and breaks there")
-    review.add_argument("--out", metavar="FILE.html", type=Path, required=True, help="the page")
+    review.add_argument("--out", metavar="FILE.html", type=Path, help="write a page to read instead")
+    add_port(review, default=8002)
     review.set_defaults(run=run_review)
 
     approve = add_command(
@@ -156,6 +157,7 @@ def _add_changes(actions: Any) -> None:
     which.add_argument("--all", action="store_true", help="all rules of the list")
     approve.add_argument("--by", metavar="NAME", required=True, help="who approves them")
     approve.add_argument("--date", metavar="YYYY-MM-DD", help="the day of the approval; default: today")
+    approve.add_argument("--reject", action="store_true", help="record that they are rejected instead")
     approve.set_defaults(run=run_approve)
 
     put = add_command(
@@ -364,14 +366,35 @@ def _other_system(start: str) -> "OtherSystem":
 
 
 def run_review(options: argparse.Namespace) -> int:
-    """Write the page."""
+    """Serve the page until a signal ends it, or write it."""
     from ensemble_deid.training.rule_review import review_rules
 
-    refuse_output_files([options.out], options.model, options.corpus)
     documents = None if options.corpus is None else read_gold(options.corpus).documents
+    if options.out is None:
+        _serve_rules(options, documents)
+        return 0
+    refuse_output_files([options.out], options.model, options.corpus)
     write_text_atomically(options.out, review_rules(options.model, documents))
     say(f"the page is {options.out}; it contains PHI: keep it where the notes are kept")
     return 0
+
+
+def _serve_rules(options: argparse.Namespace, documents: Sequence[Document] | None) -> None:
+    try:
+        from ensemble_deid.service.review.rules import RuleDesk, make_rules_app
+        from ensemble_deid.service.server import serve
+        from ensemble_deid.service.settings import ServiceSettings, tokens_from_environment
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{error.name} is not installed: pip install 'ensemble_deid[service]'") from None
+    tokens = tokens_from_environment()
+    settings = ServiceSettings(model=options.model, port=options.port, tokens=tokens, time_limit=600.0)
+    desk = RuleDesk(options.model, documents)
+    shown = counted(len(desk.cards()["cards"]), "rule")
+
+    def started(address: str) -> None:
+        say(f"{shown} at {address}; stop with Ctrl-C")
+
+    serve(settings, started=started, create=lambda s: make_rules_app(desk, s))
 
 
 def run_approve(options: argparse.Namespace) -> int:
@@ -381,7 +404,7 @@ def run_approve(options: argparse.Namespace) -> int:
     numbers = None if options.all else _numbers(options.rules)
     # The machine's own day: an approval is given where it is typed.
     day = options.date if options.date is not None else date.today().isoformat()
-    approvals = approve_rules(options.model, by=options.by, on=day, rules=numbers)
+    approvals = approve_rules(options.model, by=options.by, on=day, rules=numbers, reject=options.reject)
     say(f"{options.model} has approvals of {approvals.summary()}")
     return 0
 

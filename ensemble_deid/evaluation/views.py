@@ -11,6 +11,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from ensemble_deid.arrays import Int64s
+from ensemble_deid.evaluation.bootstrap import LEAST_CLUSTERS
 from ensemble_deid.evaluation.pairs import EvaluationError, Pair, pair_documents
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
@@ -255,6 +256,17 @@ def count_view(gold: Sequence[Document], system: Sequence[Document], view: str =
     chosen = view_named(view)
     pairs = pair_documents(gold, system)
     return count_sides(pairs, sides_of(pairs, chosen.unit), chosen)
+
+
+def resampled_units(documents: Sequence[Document], table: CountTable) -> tuple[str, ...]:
+    """Return what an interval resamples for each document of a table: its site if there are enough, else its patient.
+
+    Notes of a site resemble each other, so that an interval over patients is too narrow.
+    """
+    site = {document.id: document.site for document in documents}
+    sites = tuple(name for document in table.document_ids if (name := site[document]) is not None)
+    known = len(sites) == len(table.document_ids) and len(set(sites)) >= LEAST_CLUSTERS
+    return sites if known else table.groups
 
 
 def sides_of(pairs: Sequence[Pair], unit: Unit) -> tuple[Sides, ...]:

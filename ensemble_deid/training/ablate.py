@@ -15,7 +15,7 @@ from ensemble_deid.config import Config, make_config
 from ensemble_deid.errors import ModelError
 from ensemble_deid.evaluation.bootstrap import PairedDifference, paired_difference
 from ensemble_deid.evaluation.operating_points import ThresholdRule, choose_threshold
-from ensemble_deid.evaluation.views import count_view
+from ensemble_deid.evaluation.views import count_view, resampled_units
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.model.loading import load_model, model_source
@@ -342,7 +342,8 @@ def _rows(documents: Sequence[Document], systems: Sequence[_System], model: Path
         if full is None:
             full = table
         else:
-            difference = paired_difference(table.per_document, full.per_document, table.groups)
+            units = resampled_units(documents, table)
+            difference = paired_difference(table.per_document, full.per_document, units)
         recall = count_view(documents, answers, "token-binary").total.recall
         row = AblationRow(system.name, system.members, system.threshold, table.total, difference, token_recall=recall)
         rows.append(row)

@@ -1,4 +1,4 @@
-"""Who approved which rules of a model's list, and when.
+"""Who approved or rejected which rules of a model's list, and when.
 
 A model keeps approvals in a file of its own, which the manifest hashes like any other: for the SHA-256 of a rule list,
 the approvals of its rules. A list that is changed in any way has another hash, and so no approvals; one that comes back
@@ -28,11 +28,12 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Approval:
-    """One person's approval of the rule of a number (from 1); `date` is ISO, such as 2026-03-02."""
+    """One person's approval, or rejection, of the rule of a number (from 1); `date` is ISO, such as 2026-03-02."""
 
     rule: int
     by: str
     date: str
+    rejected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +46,34 @@ class RuleApprovals:
 
     @property
     def approved(self) -> frozenset[int]:
-        """The numbers of the rules that somebody approved."""
-        return frozenset(approval.rule for approval in self.approvals)
+        """The numbers of the rules that somebody approved and nobody rejected."""
+        return frozenset(approval.rule for approval in self.approvals) - self.rejected
+
+    @property
+    def rejected(self) -> frozenset[int]:
+        """The numbers of the rules that somebody rejected."""
+        return frozenset(approval.rule for approval in self.approvals if approval.rejected)
 
     def of_rule(self, number: int) -> tuple[Approval, ...]:
-        """Return the approvals of one rule."""
+        """Return the approvals and rejections of one rule."""
         return tuple(approval for approval in self.approvals if approval.rule == number)
 
     def summary(self) -> str:
-        """Return one line: how many rules are approved, and which of them by whom, on which day."""
-        ordered = sorted(self.approvals, key=lambda approval: (approval.date, approval.by, approval.rule))
+        """Return one line: how many rules are approved, and which are approved or rejected by whom, on which day."""
         parts = [
-            f"{number_ranges([approval.rule for approval in group])} by {by} on {day}"
-            for (day, by), group in groupby(ordered, key=lambda approval: (approval.date, approval.by))
+            f"{'rejected ' * rejected}{number_ranges(numbers)} by {by} on {day}"
+            for (rejected, day, by), numbers in self.by_person().items()
         ]
         return f"{len(self.approved)} of {self.n_rules} rules" + (f": {'; '.join(parts)}" if parts else "")
+
+    def by_person(self) -> dict[tuple[bool, str, str], list[int]]:
+        """Return the numbers of the rules by rejection, day and person: approvals first, in order of the days."""
+
+        def key(one: Approval) -> tuple[bool, str, str]:
+            return one.rejected, one.date, one.by
+
+        ordered = sorted(self.approvals, key=lambda one: (key(one), one.rule))
+        return {person: [one.rule for one in group] for person, group in groupby(ordered, key=key)}
 
 
 def rule_approvals(model: Path) -> RuleApprovals:
@@ -71,10 +85,12 @@ def rule_approvals(model: Path) -> RuleApprovals:
     return _current(model, manifest, _read(model, manifest))
 
 
-def approve_rules(model: Path, *, by: str, on: str, rules: list[int] | None = None) -> RuleApprovals:
-    """Store one person's approval of some rules (None: all) of a model's list; return all approvals of the list.
+def approve_rules(
+    model: Path, *, by: str, on: str, rules: list[int] | None = None, reject: bool = False
+) -> RuleApprovals:
+    """Store one person's approval, or rejection, of some rules (None: all); return all that the list has.
 
-    `on` is the day, as YYYY-MM-DD. Who approves a rule again has the later call's day. Raises RuleError for a number
+    `on` is the day, as YYYY-MM-DD. A person's later decision replaces the earlier one. Raises RuleError for a number
     that is no rule of the list, a name that is empty or cannot be printed, or a day that is none; else as
     `rule_approvals`.
     """
@@ -88,7 +104,7 @@ def approve_rules(model: Path, *, by: str, on: str, rules: list[int] | None = No
         if not 1 <= number <= now.n_rules:
             raise RuleError(f"there is no rule {number}: the list has {now.n_rules}")
     kept = [approval for approval in now.approvals if approval.by != name or approval.rule not in set(numbers)]
-    approvals = sorted({*kept, *(Approval(number, name, on) for number in numbers)})
+    approvals = sorted({*kept, *(Approval(number, name, on, reject) for number in numbers)})
 
     def edit(directory: Path, manifest: Manifest) -> Manifest:
         stored = {**_read(directory, manifest), now.sha256: approvals}
@@ -118,7 +134,10 @@ def _read(directory: Path, manifest: Manifest) -> dict[str, list[Approval]]:
     try:
         content: dict[str, Any] = strict_json((directory / FILE).read_text(encoding="utf-8"))
         stored = {
-            sha256: sorted(Approval(int(one["rule"]), str(one["by"]), str(one["date"])) for one in approvals)
+            sha256: sorted(
+                Approval(int(one["rule"]), str(one["by"]), str(one["date"]), one.get("rejected", False) is not False)
+                for one in approvals
+            )
             for sha256, approvals in content.items()
         }
     except (ValueError, LookupError, TypeError, AttributeError) as error:

@@ -5,7 +5,7 @@ folds and the final estimator. What it finds is measured on notes of other patie
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ensemble_deid.config import Config
 from ensemble_deid.errors import CorpusError
@@ -35,12 +35,23 @@ class OtherSystem:
 
 @dataclass(frozen=True, slots=True)
 class LearnedRules:
-    """A rule list, its curve, and its counts of strict entities and of PHI tokens on dev."""
+    """A rule list, its curve, and the dev notes as annotated, with the spans it starts from, and with its own."""
 
     rules: RuleList
     curve: tuple[CurvePoint, ...]
-    strict: Counts
-    tokens: Counts
+    gold: Sequence[Document] = field(repr=False)
+    started: Sequence[Document] = field(repr=False)
+    found: Sequence[Document] = field(repr=False)
+
+    @property
+    def strict(self) -> Counts:
+        """The counts of strict entities on dev."""
+        return count_view(self.gold, self.found, "strict").total
+
+    @property
+    def tokens(self) -> Counts:
+        """The counts of PHI tokens on dev."""
+        return count_view(self.gold, self.found, "token-binary").total
 
 
 def learn_rule_list(
@@ -77,10 +88,12 @@ def learn_rule_list(
     rules = tagger.rules
     if start is not None:
         rules = replace(rules, header={**rules.header, INITIAL_KEY: f"spans of {start.name}"})
-    found = tagger.propose(on_dev, n_best=1).best
-    answer = [document.with_spans(spans) for document, spans in zip(held_out, found, strict=True)]
-    strict, tokens = (count_view(held_out, answer, view).total for view in ("strict", "token-binary"))
-    return LearnedRules(rules, tuple(rule_curve(tagger, seen, on_dev)), strict, tokens)
+    started, found = (
+        [document.with_spans(spans) for document, spans in zip(held_out, answers, strict=True)]
+        for answers in (on_dev.initial, tagger.propose(on_dev, n_best=1).best)
+    )
+    curve = tuple(rule_curve(tagger, seen, on_dev))
+    return LearnedRules(rules, curve, held_out, started=started, found=found)
 
 
 def _starting_from(batch: Batch, system: OtherSystem, documents: Sequence[Document], scheme: TagScheme) -> Batch:

@@ -14,9 +14,16 @@ from pathlib import Path
 from ensemble_deid.errors import ModelError, RuleError
 from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.manifest import PRIVATE, Manifest, file_hashes, has_private_file, private_files, read_manifest
+from ensemble_deid.taggers.tbed.rule_text import parse_rule
 from ensemble_deid.taggers.tbed.rulelist import RuleList
 from ensemble_deid.taggers.tbed.tagger import CONFIDENCE, RULES
-from ensemble_deid.training.rule_approvals import APPROVED_KEY, approve_rules, number_ranges, rule_approvals
+from ensemble_deid.training.rule_approvals import (
+    APPROVED_KEY,
+    RuleApprovals,
+    approve_rules,
+    number_ranges,
+    rule_approvals,
+)
 from ensemble_deid.training.rules import RuleModel
 
 APPROVED_ONLY = "approved_only"
@@ -57,13 +64,29 @@ def keep_approved_rules(model: Path, *, remark: str = "") -> str:
         raise RuleError(f"{model}: no rule is approved: rules approve MODEL --rule N --by NAME")
     in_force = f"{number_ranges(kept)} of {len(rules)}"
     _put(model, rules.with_rules([rules.rules[number - 1] for number in kept]), remark, {APPROVED_ONLY: in_force})
-    number = {old: new for new, old in enumerate(kept, 1)}
-    given: dict[tuple[str, str], list[int]] = {}
-    for approval in before.approvals:
-        given.setdefault((approval.by, approval.date), []).append(number[approval.rule])
-    for (by, on), numbers in given.items():
-        approve_rules(model, by=by, on=on, rules=numbers)
+    _carry_over(model, before, {old: new for new, old in enumerate(kept, 1)})
     return in_force
+
+
+def edit_rule(model: Path, number: int, text: str, *, by: str) -> None:
+    """Put another rule in the place of one; the decisions about all others stay, the new one has none.
+
+    Raises RuleError for a text that is no rule or does not fit the model, and for a number that is no rule's.
+    """
+    before, rules = rule_approvals(model), RuleModel.load(model).rules
+    if not 1 <= number <= len(rules):
+        raise RuleError(f"there is no rule {number}: the list has {len(rules)}")
+    changed = list(rules)
+    changed[number - 1] = parse_rule(text.strip())
+    _put(model, replace(rules, rules=tuple(changed)), f"rule {number} edited by {by}", {}, name="the edited list")
+    _carry_over(model, before, {k: k for k in range(1, len(rules) + 1) if k != number})
+
+
+def _carry_over(model: Path, before: RuleApprovals, number: Mapping[int, int]) -> None:
+    """Give the rules of a new list the decisions of the old one; `number` has their new numbers."""
+    for (rejected, on, by), old in before.by_person().items():
+        if new := [number[rule] for rule in old if rule in number]:
+            approve_rules(model, by=by, on=on, rules=new, reject=rejected)
 
 
 def rules_in_force(manifest: Manifest) -> str | None:

@@ -1,6 +1,7 @@
 """The page that a rule list is reviewed on: each rule in words and as text, its effect on notes, and its approvals."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ensemble_deid.evaluation.render.html.markup import Html, element, join, static_page
@@ -25,6 +26,67 @@ ul{margin:.3rem 0;padding-left:1rem;list-style:none}
 """
 
 
+@dataclass(frozen=True, slots=True)
+class RuleCard:
+    """A rule as a person judges it; `checked` is None where there were no notes to check it on."""
+
+    number: int
+    rule: Rule
+    checked: CheckedRule | None
+    decisions: tuple[Approval, ...]
+
+    @property
+    def words(self) -> str:
+        """The rule as a sentence."""
+        return rule_in_words(self.rule)
+
+    @property
+    def purpose(self) -> str:
+        """What it is for: the label, and what becomes of it."""
+        before, after = self.rule.from_tag[2:], self.rule.to_tag[2:]
+        if not before:
+            return f"{after}: finds words"
+        if not after:
+            return f"{before}: drops words"
+        return f"{after}: moves a border" if before == after else f"{after}: takes words from {before}"
+
+    @property
+    def effect(self) -> str | None:
+        """What it did to the notes."""
+        done = self.checked
+        if done is None:
+            return None
+        counts = f"In these notes: fixed {done.fixed}, broken {done.broken}, tags changed {done.changed}"
+        if done.mislabelled:
+            are = ", ".join(f"{'no PHI' if label == 'O' else label} {n}" for label, n in done.mislabelled.items())
+            counts += f", turned from one wrong label into another {sum(done.mislabelled.values())} (they are: {are})"
+        return counts
+
+    @property
+    def verdict(self) -> str | None:
+        """What is wrong with it, None where nothing is seen."""
+        if self.checked is None:
+            return None
+        return "never fires here" if not self.checked.changed else "hurts here" if self.checked.score < 0 else None
+
+
+def rule_cards(model: RuleModel, approvals: RuleApprovals, documents: Sequence[Document] | None) -> list[RuleCard]:
+    """Return the rules in order, with their effect on annotated notes and who decided what about them."""
+    checked = None if documents is None else check_rules(model, documents, examples=EXAMPLES)
+    return [
+        RuleCard(number, rule, None if checked is None else checked[number - 1], approvals.of_rule(number))
+        for number, rule in enumerate(model.rules, 1)
+    ]
+
+
+def around(example: RuleExample) -> tuple[str, str, str]:
+    """Return the text before a place, the place, and the text after it."""
+    text = example.document.text
+    first, last = max(0, example.start - _AROUND), min(len(text), example.end + _AROUND)
+    before = ("…" if first else "") + text[first : example.start]
+    return before, text[example.start : example.end], text[example.end : last] + ("…" if last < len(text) else "")
+
+
 def review_rules(model: Path, documents: Sequence[Document] | None) -> str:
     """Return the page as HTML that loads nothing and runs nothing; it contains PHI.
 
@@ -33,11 +95,7 @@ def review_rules(model: Path, documents: Sequence[Document] | None) -> str:
     """
     loaded = RuleModel.load(model)
     approvals = rule_approvals(model)
-    checked = None if documents is None else check_rules(loaded, documents, examples=EXAMPLES)
-    articles = [
-        _article(number, rule, None if checked is None else checked[number - 1], approvals.of_rule(number))
-        for number, rule in enumerate(loaded.rules, 1)
-    ]
+    articles = map(_article, rule_cards(loaded, approvals, documents))
     body = element("body", _warning(documents), element("h1", _TITLE), _facts(loaded, approvals, documents), *articles)
     return static_page(_TITLE, body, style=_STYLE)
 
@@ -68,44 +126,32 @@ def _facts(model: RuleModel, approvals: RuleApprovals, documents: Sequence[Docum
     return element("ul", *(element("li", line) for line in lines if line is not None))
 
 
-def _article(number: int, rule: Rule, checked: CheckedRule | None, approvals: Sequence[Approval]) -> Html:
+def _article(card: RuleCard) -> Html:
     here: list[Html] = []
-    if checked is not None:
-        verdict = "never fires here" if not checked.changed else "hurts here" if checked.score < 0 else None
-        counts = f"In these notes: fixed {checked.fixed}, broken {checked.broken}, tags changed {checked.changed}"
-        if checked.mislabelled:
-            are = ", ".join(f"{'no PHI' if label == 'O' else label} {n}" for label, n in checked.mislabelled.items())
-            counts += (
-                f", turned from one wrong label into another {sum(checked.mislabelled.values())} (they are: {are})"
-            )
-        here.append(element("p", counts, element("b", f" ({verdict})", class_="hurts") if verdict else None))
-        here += [_example(example) for example in checked.examples]
+    if card.checked is not None:
+        verdict = element("b", f" ({card.verdict})", class_="hurts") if card.verdict else None
+        here.append(element("p", card.effect, verdict))
+        here += [_example(example) for example in card.checked.examples]
     return element(
         "article",
-        element("h2", f"{number}. {rule_in_words(rule)}"),
-        element("p", element("code", write_rule(rule))),
+        element("h2", f"{card.number}. {card.words}"),
+        element("p", element("code", write_rule(card.rule))),
         *here,
-        _approval_line(approvals),
-        id=f"rule-{number}",
+        *(_decision_lines(card.decisions) or [element("p", "Not approved.", class_="open")]),
+        id=f"rule-{card.number}",
     )
 
 
-def _approval_line(approvals: Sequence[Approval]) -> Html:
-    if not approvals:
-        return element("p", "Not approved.", class_="open")
-    given = "; ".join(f"{approval.by}, {approval.date}" for approval in approvals)
-    return element("p", f"Approved by {given}.", class_="approved")
+def _decision_lines(decisions: Sequence[Approval]) -> list[Html]:
+    lines = []
+    for verb, rejected, kind in (("Approved", False, "approved"), ("Rejected", True, "open")):
+        given = "; ".join(f"{one.by}, {one.date}" for one in decisions if one.rejected == rejected)
+        lines += [element("p", f"{verb} by {given}.", class_=kind)] if given else []
+    return lines
 
 
 def _example(example: RuleExample) -> Html:
-    text = example.document.text
-    first, last = max(0, example.start - _AROUND), min(len(text), example.end + _AROUND)
-    quoted: list[Html | str] = [
-        "…" if first else "",
-        text[first : example.start],
-        element("mark", text[example.start : example.end]),
-        text[example.end : last],
-        "…" if last < len(text) else "",
-    ]
+    before, place, after = around(example)
     head = join([element("b", example.effect), f" in {example.document.id}, {example.start}-{example.end}"])
-    return element("div", head, element("div", *quoted, class_="context", dir="auto"), class_=example.effect)
+    quoted = element("div", before, element("mark", place), after, class_="context", dir="auto")
+    return element("div", head, quoted, class_=example.effect)

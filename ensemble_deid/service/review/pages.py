@@ -6,7 +6,10 @@ from fastapi import APIRouter, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _TYPES = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
-PAGE_FILES = ("review.html", "review.css", "review.js", "server.js", "list.js", "note.js", "panels.js", "dialogs.js")
+PAGE_FILES = (
+    *("review.html", "review.css", "review.js", "server.js", "list.js", "note.js", "panels.js", "dialogs.js"),
+    *("rules.html", "rules.js"),
+)
 PAGE_PATHS = ("/", *(f"/{name}" for name in PAGE_FILES))
 """They hold nothing of a note, and are served without a token, so that the page can ask for one."""
 _HEADERS = {
@@ -23,8 +26,8 @@ _HEADERS = {
 }
 
 
-def page_routes() -> APIRouter:
-    """Return the routes of the page's files, read once."""
+def page_routes(first: str = "review.html") -> APIRouter:
+    """Return the routes of the page's files, read once, with the `first` at the root."""
     routes = APIRouter()
     folder = files("ensemble_deid.service.review") / "page"
     contents = {name: folder.joinpath(name).read_bytes() for name in PAGE_FILES}
@@ -35,7 +38,7 @@ def page_routes() -> APIRouter:
 
         routes.add_api_route(path, page, methods=["GET"])
 
-    add("/", "review.html")
+    add("/", first)
     for name in PAGE_FILES:
         add(f"/{name}", name)
     return routes
