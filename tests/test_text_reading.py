@@ -371,6 +371,21 @@ def test_forms_that_are_not_undone_are_told() -> None:
     assert (read(capitals).text, set(read(capitals).forms)) == (capitals, {"capitals"})
 
 
+def test_what_a_scanner_misread_is_repaired() -> None:
+    text = (
+        "Patlent: Edward 0konkwo, seen by Dr Srnitb witb fcver, c0ugh and l2 dose5 of amoxicil1in. MRN 48O213O. Stab1e."
+    )
+    reading = read(text)
+    assert "Edward Okonkwo, seen by Dr Smith with fever, cough and 12 doses of amoxicillin. MRN 4802130" in reading.text
+    assert set(reading.forms) == {"misread characters"}
+    at = reading.text.index("Smith")
+    low, high = reading.original(at, at + 5)
+    assert text[low:high] == "Srnitb"
+    # Abbreviations are no evidence, and neither is a single word.
+    for ordinary in ("vanc, panc, vasc, misc and CBC on 3l, O2 and B12", "Seen by Dr Srnitb with fever and cough."):
+        assert read(ordinary).text == ordinary
+
+
 def test_two_columns_are_read_one_after_the_other() -> None:
     left = ["Seen by Dr Edward", "Okonkwo for a cough", "of three weeks,", "no fever, will", "return in June"]
     right = ["Sister: Ada Strong", "of Springfield, who", "may be called at any", "time", ""]

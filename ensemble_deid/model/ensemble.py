@@ -82,6 +82,14 @@ class ModelDescription:
                 raise ConfigError(f"the combiner per-type: none of the best submodels for {label} is loaded")
 
 
+def view_of(reading: Reading, document: Document) -> Document:
+    """Return a note as the submodels read it: as its reading, but one in lower case in capitals, which they know."""
+    view = reading.document(document)
+    if LOWER_CASE not in reading.forms:
+        return view
+    return replace(view, text="".join(c.upper() if len(c.upper()) == 1 else c for c in view.text))
+
+
 def arithmetic_in_use(taggers: Mapping[str, Tagger]) -> dict[str, str]:
     """Return the arithmetic of each submodel that is a network, such as `eight bits, cpu`."""
     found = {
@@ -175,14 +183,14 @@ class Ensemble:
     ) -> list[tuple[Span, ...]]:
         """Return the PHI spans of every document, in text order, without overlaps.
 
-        They are completed by `rules`, by default those for the languages of the training notes, with the numbers that
-        prove themselves; a submodel's own predictions are not, nor is anything with no rules. Raises ConfigError for
-        what `ModelDescription.check_options` refuses.
+        A note in a hard form has a lower threshold (`LOWERED`). Spans are completed by `rules`, by default those for
+        the languages of the training notes, with the numbers that prove themselves; a submodel's own predictions are
+        not, nor is anything with no rules. Raises ConfigError for what `ModelDescription.check_options` refuses.
         """
         self.description.check_options(options)
         documents = [self.with_given(document) for document in documents]
         readings = [read(document.text) for document in documents]
-        views = [_view(reading, document) for reading, document in zip(readings, documents, strict=True)]
+        views = [view_of(reading, document) for reading, document in zip(readings, documents, strict=True)]
         factors = [threshold_factor(reading) for reading in readings]
         found: list[list[Span]] = [[] for _ in documents]
         for portion in portions(views):
@@ -211,7 +219,9 @@ class Ensemble:
         found = find_all(self.enforced, reading.document(document.with_spans(())))
         return reading.original_spans(replace(span, source=ENFORCED + span.source) for span in found)
 
-    def _predict_batch(self, batch: Batch, options: PredictionOptions, factors: Sequence[float]) -> list[tuple[Span, ...]]:
+    def _predict_batch(
+        self, batch: Batch, options: PredictionOptions, factors: Sequence[float]
+    ) -> list[tuple[Span, ...]]:
         if not len(batch.tokens):
             return [() for _ in batch.documents]
         if options.submodel is not None:
@@ -223,11 +233,3 @@ class Ensemble:
             return combine_named(options.combiner, proposals, labels=self.scheme.labels, members=self.best_members)
         with one_thread():
             return self.stacker.predict(proposals, batch, threshold=options.threshold, factors=factors)
-
-
-def _view(reading: Reading, document: Document) -> Document:
-    """Return a note as the submodels read it: as its reading, but one in lower case in capitals, which they know."""
-    view = reading.document(document)
-    if LOWER_CASE not in reading.forms:
-        return view
-    return replace(view, text="".join(c.upper() if len(c.upper()) == 1 else c for c in view.text))

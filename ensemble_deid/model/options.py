@@ -75,13 +75,13 @@ class PredictionChoices(TypedDict, total=False):
 class PredictionOptions:
     """How notes are predicted.
 
-    `submodel` asks for that submodel's own predictions instead of the ensemble's. `threshold` overrides the model's; in a
-    note that is written in a hard form it counts for a part of itself (`LOWERED`). 0
-    returns every candidate that does not overlap a higher-scoring one. Below 0.05 single words that no candidate covers
-    are returned, too, at 0 a quarter of a note's or 12 (only for models with `stack.tokens`). `combiner` is `svm`,
-    `union`, `majority` or `per-type`. `batch_size` notes go through the model together, in each of `jobs` processes;
-    results do not depend on `jobs`. Raises ConfigError for a number of notes or processes below 1; what a model cannot
-    serve is refused by `ModelDescription.check_options`.
+    `submodel` asks for that submodel's own predictions instead of the ensemble's. `threshold` overrides the model's: 0
+    returns every candidate that does not overlap a higher-scoring one. Whichever it is, in a note in a hard form it is
+    lowered (`LOWERED`). Below 0.05 single words that no candidate covers are returned, too, at 0 a quarter of a note's
+    or 12 (only for models with `stack.tokens`). `combiner` is `svm`, `union`, `majority` or `per-type`. `batch_size`
+    notes go through the model together, in each of `jobs` processes; results do not depend on `jobs`. Raises
+    ConfigError for a number of notes or processes below 1; what a model cannot serve is refused by
+    `ModelDescription.check_options`.
     """
 
     submodel: str | None = None

@@ -7,7 +7,7 @@ changes). What may be ordinary (`b.i.d.`, `A B C D`, `x 5 x 4`, a table with `|`
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from statistics import median
 

@@ -19,8 +19,8 @@ _LETTER_IN_NUMBER = re.compile(
 _WORD = re.compile(r"[^\W_]{3,}")
 _DOUBTFUL = re.compile("rn|[0158bcl]")
 _MOST_DOUBTFUL, _MOST_CHANGED = 8, 3
-# Different words that a letter or digit made unknown, of those that are long enough: in demo train and dev only notes of
-# registers that scanners read have so many. Abbreviations end in `c`, so `c` and `b` are no evidence.
+# Different words that a letter or digit made unknown, of those that are long enough: in demo train and dev only notes
+# that scanners read have so many. Abbreviations end in `c`, so `c` and `b` are no evidence.
 _LEAST_SHOWN, _LEAST_SHARE, _LONG = 2, 0.03, 4
 _ENGLISH = ("english", "medical")
 _LISTS = (*_ENGLISH, "given", "surname")
@@ -53,7 +53,10 @@ def _is_shown(text: str) -> bool:
 def _in_word(match: re.Match[str]) -> Iterator[Change]:
     word, start = match[0], match.start()
     repair = () if word.isupper() or word.isdecimal() else _repair(word, _LISTS)
-    yield from ((start + low, start + high, value) for low, high, value in repair)
+    # What is a name alone has its capital.
+    name = bool(repair) and not _is_listed(_repaired(word, repair), _ENGLISH)
+    for low, high, value in repair:
+        yield start + low, start + high, value.upper() if name and not low else value
     if not repair and not _is_listed(word, _LISTS):
         found = _DIGIT_IN_WORD.finditer(match.string, start, match.end())
         yield from ((digit.start(), digit.end(), _LETTERS[digit[0]]) for digit in found)

@@ -5,7 +5,7 @@ characters, entities and tags of HTML, RTF, encodings of mail, letters apart. `r
 an ordinary text is its own reading. What is found in a reading is mapped back: offsets are always the text's own.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -107,9 +107,7 @@ class Reading:
         if self.starts is None:
             return tuple(spans)
         places = self._in_one if self.in_order else self._in_parts()
-        moved = [
-            replace(span, start=start, end=end) for span in spans for start, end in places(span.start, span.end)
-        ]
+        moved = [replace(span, start=start, end=end) for span in spans for start, end in places(span.start, span.end)]
         return tuple(join_overlaps(moved, prefer=lambda span: span.score))
 
     def _in_one(self, start: int, end: int) -> list[tuple[int, int]]:
@@ -217,7 +215,9 @@ class _View:
         self.touched[COLUMNS] = len(self.text)
         same = [end - start == len(value) for start, end, value in pieces]
         low = [np.arange(start, end) if kept else [start] for (start, end, _), kept in zip(pieces, same, strict=True)]
-        high = [np.arange(start, end) + 1 if kept else [end] for (start, end, _), kept in zip(pieces, same, strict=True)]
+        high = [
+            np.arange(start, end) + 1 if kept else [end] for (start, end, _), kept in zip(pieces, same, strict=True)
+        ]
         self._reorder("".join(value for *_, value in pieces), np.concatenate(low), np.concatenate(high))
 
     def _reorder(self, text: str, low: Places, high: Places) -> None:
