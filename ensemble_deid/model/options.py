@@ -98,7 +98,7 @@ class PredictionOptions:
 LOWERED: Mapping[str, float] = {
     "letters apart": 0.4,
     "blanks in numbers": 0.4,
-    "misread characters": 0.4,
+    "misread characters": 0.5,
     "two columns": 0.4,
     "lower case": 0.33,
     "capitals": 0.33,
