@@ -16,6 +16,7 @@ from ensemble_deid.deidentify.known.words import compacted
 from ensemble_deid.deidentify.one_pass import HARD_FORM, DeidentificationResult, finish_alone
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.replacement import Replacer
+from ensemble_deid.model.options import LOWERED
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.reading import read
 from ensemble_deid.note.span import Span
