@@ -1,6 +1,7 @@
 """Notes in changed forms, end to end: what is known, found or repeated is replaced whole, and nothing else changes."""
 
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -9,11 +10,13 @@ from made_keys import KEY
 from marked_notes import marked_note
 
 from benchmarks.forms import FORMS
+from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.known.site_lists import SiteLists
 from ensemble_deid.deidentify.known.words import compacted
-from ensemble_deid.deidentify.one_pass import DeidentificationResult, finish_alone
+from ensemble_deid.deidentify.one_pass import HARD_FORM, DeidentificationResult, finish_alone
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.replacement import Replacer
+from ensemble_deid.model.options import LOWERED
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.reading import read
 from ensemble_deid.note.span import Span
@@ -141,3 +144,20 @@ def test_whatever_the_forms_the_rest_is_untouched(
     check_the_rest_is_untouched(text, result)
     assert all(any(s.start <= span.start and span.end <= s.end for s in result.spans) for span in spans)
     assert not {"Tamblyn", "4821377", "Springfield"} & set(read(result.text or "").text.split())
+
+
+def test_a_hard_form_lowers_the_threshold_of_its_note_alone(tiny_model: Path) -> None:
+    model = Deidentifier.load(tiny_model)
+    notes = [Document("1", NOTE.text), Document("2", NOTE.text.upper())]
+    both = model.predict(notes, threshold=0.2)
+    for note, found in zip(notes, both, strict=True):
+        (alone,) = model.predict([note], threshold=0.2)
+        assert [span.key for span in alone.spans] == [span.key for span in found.spans]
+    plain, hard = (min(span.score for span in note.spans) for note in both)
+    assert 0.2 * LOWERED["capitals"] <= hard < 0.2 <= plain
+    assert [
+        result.counts.get(HARD_FORM) for result in model.pipe([note.text for note in notes], accept_unfit=True)
+    ] == [
+        None,
+        1,
+    ]

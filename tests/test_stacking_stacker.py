@@ -182,6 +182,15 @@ def test_a_prediction_does_not_depend_on_the_rest_of_the_batch(stacker: Stacker)
         assert [span.score for span in found] == pytest.approx([span.score for span in together[d]], abs=1e-12)
 
 
+def test_a_factor_lowers_the_threshold_of_its_note_alone(stacker: Stacker) -> None:
+    proposals, batch = noisy_proposals(OTHERS, seed=5), plain(OTHERS)
+    factors = [0.5 if d % 2 else 1.0 for d in range(len(OTHERS))]
+    low = stacker.predict(proposals, batch, threshold=0.5)
+    found = stacker.predict(proposals, batch, threshold=1.0, factors=factors)
+    assert found == [spans if d % 2 else () for d, spans in enumerate(map(tuple, low))]
+    assert any(found)
+
+
 def test_two_fits_are_the_same_and_survive_the_disk(stacker: Stacker, dataset: StackingDataset, tmp_path: Path) -> None:
     again = Stacker.fit(dataset, config=CONFIG, progress=lambda message: None)
     for folder, fitted in (("one", stacker), ("two", again)):

@@ -16,6 +16,7 @@ from ensemble_deid.config import CrfConfig
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.windows import joined_column
+from ensemble_deid.model.scan import file_text
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme
@@ -148,6 +149,8 @@ def test_a_compressed_file_that_would_fill_the_memory_is_refused(
     monkeypatch.setattr("ensemble_deid.taggers.crf.crfsuite_file._LARGEST", 4999)
     with pytest.raises(ModelError, match="larger than a model can be"):
         CrfTagger.load(tmp_path, scheme=SCHEME, config=CrfConfig(), device="cpu")
+    with pytest.raises(ModelError, match="larger than a model can be"):
+        file_text(tmp_path / COMPACT)
 
 
 def test_the_compact_form_has_the_same_weights_in_single_precision(small: bytes) -> None:

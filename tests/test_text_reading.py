@@ -369,9 +369,35 @@ def test_lower_case_becomes_usual_case() -> None:
 def test_forms_that_are_not_undone_are_told() -> None:
     capitals = "SEEN BY DR OKONKWO IN THE CLINIC, BLOOD PRESSURE STABLE, WILL RETURN TO SPRINGFIELD IN JUNE."
     assert (read(capitals).text, set(read(capitals).forms)) == (capitals, {"capitals"})
-    columns = "\n".join(f"{'The left half of it':30}and the right half" for _ in range(10))
-    assert set(read(columns).forms) == {"two columns"}
-    assert read(columns.replace(" " * 5, "")).forms == {}
+
+
+def test_what_a_scanner_misread_is_repaired() -> None:
+    text = (
+        "Patlent: Edward 0konkwo, seen by Dr Srnitb witb fcver, c0ugh and l2 dose5 of amoxicil1in. MRN 48O213O. Stab1e."
+    )
+    reading = read(text)
+    assert "Edward Okonkwo, seen by Dr Smith with fever, cough and 12 doses of amoxicillin. MRN 4802130" in reading.text
+    assert set(reading.forms) == {"misread characters"}
+    at = reading.text.index("Smith")
+    low, high = reading.original(at, at + 5)
+    assert text[low:high] == "Srnitb"
+    # Abbreviations are no evidence, and neither is a single word.
+    for ordinary in ("vanc, panc, vasc, misc and CBC on 3l, O2 and B12", "Seen by Dr Srnitb with fever and cough."):
+        assert read(ordinary).text == ordinary
+
+
+def test_two_columns_are_read_one_after_the_other() -> None:
+    left = ["Seen by Dr Edward", "Okonkwo for a cough", "of three weeks,", "no fever, will", "return in June"]
+    right = ["Sister: Ada Strong", "of Springfield, who", "may be called at any", "time", ""]
+    text = "Clinic note\n" + "".join(f"{a:24}{b}".rstrip() + "\n" for a, b in zip(left, right, strict=True))
+    reading = read(text)
+    assert reading.text == "\n".join(["Clinic note", *left, *right[:-1], ""])
+    assert set(reading.forms) == {"two columns"}
+    at = reading.text.index("Edward")
+    found = reading.original_spans([Span(at, at + len("Edward\nOkonkwo"), "DOCTOR")])
+    assert [text[span.start : span.end] for span in found] == ["Edward", "Okonkwo"]
+    table = "".join(f"{name:24}{value:8}{unit}\n" for name, value, unit in [("Sodium", "139", "mmol/l")] * 9)
+    assert read(table).text == table
 
 
 def test_encoded_text_that_is_not_read_is_counted() -> None:

@@ -211,7 +211,7 @@ def _report(
 ) -> None:
     from ensemble_deid.deidentify.cells import EMPTIED, NOBODY
     from ensemble_deid.deidentify.gate import ACCEPTED, CHANGED
-    from ensemble_deid.deidentify.one_pass import IN_LISTED_SENTENCES
+    from ensemble_deid.deidentify.one_pass import HARD_FORM, IN_LISTED_SENTENCES
     from ensemble_deid.deidentify.project.night import COUNTED
 
     counts = Counter(summary.counts)
@@ -230,8 +230,9 @@ def _report(
     for counted_as in COUNTED:
         if counts[counted_as]:
             tell(f"{counts[counted_as]} {counted_as}")
-    if counts[IN_LISTED_SENTENCES]:
-        tell(f"{counts[IN_LISTED_SENTENCES]} {IN_LISTED_SENTENCES}")
+    for counted_as in (IN_LISTED_SENTENCES, HARD_FORM):
+        if counts[counted_as]:
+            tell(f"{counts[counted_as]} {counted_as}")
     where = options.table_out or ("standard output" if standard else options.out)
     tell(f"{counted(summary.written, 'note')} written to {where}, {len(summary.withheld)} withheld")
 

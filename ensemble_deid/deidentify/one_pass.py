@@ -19,13 +19,16 @@ from ensemble_deid.deidentify.repeats import Known, PatientStrings
 from ensemble_deid.deidentify.replacement import ReplacedSpan
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError, RuleError
 from ensemble_deid.model.inclusion import InclusionList
+from ensemble_deid.model.options import threshold_factor
 from ensemble_deid.note.digits import rounded
 from ensemble_deid.note.document import Document, patient_of
+from ensemble_deid.note.reading import read
 from ensemble_deid.note.span import ENFORCED, VOTE, Span
 
 _LOG = logging.getLogger("ensemble_deid")
 REPEATS = "repeats of strings found elsewhere"
 IN_LISTED_SENTENCES = "spans dropped in sentences of the inclusion list"
+HARD_FORM = "notes in a form in which the threshold is lowered"
 """Names of counts."""
 
 
@@ -209,6 +212,7 @@ class NotePass:
 
     def _processed(self, note: Document, taken: frozenset[str], counts: Counter[str]) -> DeidentificationResult:
         (kept, others), counts[IN_LISTED_SENTENCES] = self._outside_listed(note)
+        counts[HARD_FORM] = int(threshold_factor(read(note.text)) < 1)
         known = self.known(note, taken)
         searched = known.search(kept)
         counts[REPEATS] = len(set(searched.spans) - set(kept.spans))

@@ -17,14 +17,14 @@ from ensemble_deid.model.feature_extractor import FeatureExtractor
 from ensemble_deid.model.inclusion import InclusionList
 from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.model.measured import languages_of_training
-from ensemble_deid.model.options import AS_TRAINED, COMBINERS, SVM, PredictionOptions, combine_named
+from ensemble_deid.model.options import AS_TRAINED, COMBINERS, SVM, PredictionOptions, combine_named, threshold_factor
 from ensemble_deid.model.portions import portions
 from ensemble_deid.model.submodels import refuse_unknown
 from ensemble_deid.note.completion import Completion, complete, rules_for
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.proven_numbers import add_proven_numbers
-from ensemble_deid.note.reading import read
+from ensemble_deid.note.reading import LOWER_CASE, Reading, read
 from ensemble_deid.note.span import ENFORCED, Span
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.reproducible import one_thread
@@ -80,6 +80,14 @@ class ModelDescription:
         for label in self.best_members:
             if not set(self.best_members[label]) & set(self.submodels):
                 raise ConfigError(f"the combiner per-type: none of the best submodels for {label} is loaded")
+
+
+def view_of(reading: Reading, document: Document) -> Document:
+    """Return a note as the submodels read it: as its reading, but one in lower case in capitals, which they know."""
+    view = reading.document(document)
+    if LOWER_CASE not in reading.forms:
+        return view
+    return replace(view, text="".join(c.upper() if len(c.upper()) == 1 else c for c in view.text))
 
 
 def arithmetic_in_use(taggers: Mapping[str, Tagger]) -> dict[str, str]:
@@ -175,18 +183,20 @@ class Ensemble:
     ) -> list[tuple[Span, ...]]:
         """Return the PHI spans of every document, in text order, without overlaps.
 
-        They are completed by `rules`, by default those for the languages of the training notes, with the numbers that
-        prove themselves; a submodel's own predictions are not, nor is anything with no rules. Raises ConfigError for
-        what `ModelDescription.check_options` refuses.
+        A note in a hard form has a lower threshold (`LOWERED`). Spans are completed by `rules`, by default those for
+        the languages of the training notes, with the numbers that prove themselves; a submodel's own predictions are
+        not, nor is anything with no rules. Raises ConfigError for what `ModelDescription.check_options` refuses.
         """
         self.description.check_options(options)
         documents = [self.with_given(document) for document in documents]
         readings = [read(document.text) for document in documents]
-        views = [reading.document(document) for reading, document in zip(readings, documents, strict=True)]
+        views = [view_of(reading, document) for reading, document in zip(readings, documents, strict=True)]
+        factors = [threshold_factor(reading) for reading in readings]
         found: list[list[Span]] = [[] for _ in documents]
         for portion in portions(views):
             batch = self.feature_extractor.extract([piece.document for piece in portion])
-            for piece, spans in zip(portion, self._predict_batch(batch, options), strict=True):
+            shares = [factors[piece.index] for piece in portion]
+            for piece, spans in zip(portion, self._predict_batch(batch, options, shares), strict=True):
                 found[piece.index].extend(piece.in_whole(span) for span in spans)
         if options.submodel is None and (rules is None or rules):
             found = [list(self.completed(view, spans, rules)) for view, spans in zip(views, found, strict=True)]
@@ -209,7 +219,9 @@ class Ensemble:
         found = find_all(self.enforced, reading.document(document.with_spans(())))
         return reading.original_spans(replace(span, source=ENFORCED + span.source) for span in found)
 
-    def _predict_batch(self, batch: Batch, options: PredictionOptions) -> list[tuple[Span, ...]]:
+    def _predict_batch(
+        self, batch: Batch, options: PredictionOptions, factors: Sequence[float]
+    ) -> list[tuple[Span, ...]]:
         if not len(batch.tokens):
             return [() for _ in batch.documents]
         if options.submodel is not None:
@@ -220,4 +232,4 @@ class Ensemble:
         if options.combiner != SVM:
             return combine_named(options.combiner, proposals, labels=self.scheme.labels, members=self.best_members)
         with one_thread():
-            return self.stacker.predict(proposals, batch, threshold=options.threshold)
+            return self.stacker.predict(proposals, batch, threshold=options.threshold, factors=factors)

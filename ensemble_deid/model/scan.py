@@ -30,6 +30,7 @@ from ensemble_deid.evaluation.bootstrap import fisher_greater
 from ensemble_deid.model.manifest import FILE
 from ensemble_deid.note.document import Document
 from ensemble_deid.parsing import strict_json
+from ensemble_deid.taggers.crf.crfsuite_file import decompressed
 
 ALL_FILES, ALL_LABELS = "any file", "any label"
 UNITS = WHOLE, WORD = "whole", "word"
@@ -124,12 +125,15 @@ def scan_model(
 
 
 def file_text(path: Path) -> str:
-    """Return a file as lower-case text; bytes that are no text become other characters, which end a run."""
+    """Return a file as lower-case text; bytes that are no text become other characters, which end a run.
+
+    Raises ModelError for a compressed file that is cut off, or larger than a model can be.
+    """
     data = path.read_bytes()
     if path.suffix == ".xz":
         # Whoever has the model can read what is compressed.
-        with suppress(lzma.LZMAError, EOFError):
-            data = lzma.decompress(data)
+        with suppress(lzma.LZMAError):
+            data = decompressed(data)
     text = data.decode("utf-8", errors="replace")
     if path.suffix == ".json":
         # A file that is not what its name says is searched as it is.

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from statistics import median
 
 from ensemble_deid.note.markup import Change
 from ensemble_deid.resources import listed_words
@@ -205,30 +206,6 @@ def _is_number(match: re.Match[str]) -> bool:
     return match[1] is None or min(int(match[1]), int(match[3])) <= 12
 
 
-_MISREAD = {"0": "o", "1": "l", "5": "s", "O": "0", "o": "0", "l": "1", "I": "1", "S": "5", "B": "8"}
-_DIGIT_IN_WORD = re.compile(r"(?<=[a-z])[015](?=[a-z]{2})|(?<=[a-z]{2})[015](?=[a-z])|(?<=[A-Z])[015](?=[a-z]{2})")
-_LETTER_IN_NUMBER = re.compile(
-    r"(?<![\w/.-])(?=[^\s]*\d)[\dOolISB]{1,2}([/-])[\dOolISB]{1,2}\1[\dOolISB]{2,4}(?![\w/-])"
-    r"|(?<![\w-])(?=[^\s]*\d)[\dOolISB]{3}-[\dOolISB]{3}-[\dOolISB]{4}(?![\w-])"
-)
-
-
-# An ordinary note may have some, and models learn from such notes.
-_MISREAD_SHOWN = re.compile(r"(?<=[a-z])[015](?=[a-z])")
-_FEW_MISREAD, _MISREAD_SHARE = 5, 0.005
-
-
-def misread(text: str) -> list[Change]:
-    """Return the changes of digits inside words (`Str0ng`) and letters inside dates and numbers (`l2/O5/2071`)."""
-    if len(_MISREAD_SHOWN.findall(text)) < max(_FEW_MISREAD, _MISREAD_SHARE * len(text)):
-        return []
-    changes = [(m.start(), m.end(), _MISREAD[m[0]]) for m in _DIGIT_IN_WORD.finditer(text)]
-    for match in _LETTER_IN_NUMBER.finditer(text):
-        letters = re.finditer("[OolISB]", match[0])
-        changes += [(match.start() + m.start(), match.start() + m.end(), _MISREAD[m[0]]) for m in letters]
-    return _apart(changes)
-
-
 _LEAST_LINES, _MOST_ONE_WORD = 20, 0.9
 _FIELD = re.compile(r"[A-Z][\w/]*:\Z")
 
@@ -289,21 +266,56 @@ def _usual(word: str, *, before: str, begins: bool) -> str:
 
 
 _GUTTER = re.compile(r"(?<=\S) {3,}(?=\S)")
-_LEAST_ROWS = 8
+_ROW = re.compile(r"[^\n]*\n?")
+_LEAST_ROWS, _LEAST_GUTTER, _LEAST_WIDTH = 4, 3, 12
+# Of the rows: those with both columns, those that run through the gutter. No note of demo train and dev is set so.
+_LEAST_BOTH, _MOST_ACROSS = 0.3, 0.05
+Piece = tuple[int, int, str]
+"""A place in a text, and what it is read as."""
+
+
+def columns(text: str) -> list[Piece]:
+    """Return a text that is set in two columns of running text in pieces, column by column; nothing for another text.
+
+    In both columns of most rows there is text, and its median width is that of words in a row, not of a table's cell.
+    """
+    rows = [row for row in _ROW.finditer(text) if row[0].strip()]
+    ends = Counter(gap.end() - row.start() for row in rows for gap in _GUTTER.finditer(text, row.start(), row.end()))
+    at, times = max(ends.items(), key=lambda counted: counted[1], default=(0, 0))
+    if times < _LEAST_ROWS:
+        return []
+    lines = [row[0].rstrip() for row in rows]
+    across = sum(bool(line[at - _LEAST_GUTTER : at].strip()) for line in lines if len(line) > at)
+    both = [line for line in lines if len(line) > at and not line[at - _LEAST_GUTTER : at].strip()]
+    if across > _MOST_ACROSS * len(rows) or len(both) < max(_LEAST_BOTH * len(rows), 1) or 2 * times < len(both):
+        return []
+    narrow = min(median(len(line[:at].rstrip()) for line in both), median(len(line) - at for line in both))
+    return _in_order(text, at) if narrow >= _LEAST_WIDTH else []
+
+
+def _in_order(text: str, at: int) -> list[Piece]:
+    """Return the rows of a text, which has a gutter before `at`, column by column.
+
+    The gutter ends the left part of a row. A row that runs through it stays between what is before and after it.
+    """
+    ordered: list[Piece] = []
+    left: list[Piece] = []
+    right: list[Piece] = []
+    for row in _ROW.finditer(text):
+        start, end, cut = row.start(), row.end(), row.start() + at
+        last = start + len(row[0][:at].rstrip(" "))
+        if not row[0][at:].strip():
+            left.append((start, end, row[0]))
+        elif cut - last >= _LEAST_GUTTER:
+            left += [(start, last, text[start:last]), (last, cut, "\n")]
+            right.append((cut, end, text[cut:end]))
+        else:
+            ordered += [*left, *right, (start, end, row[0])]
+            left, right = [], []
+    return [piece for piece in (*ordered, *left, *right) if piece[0] < piece[1]]
 
 
 def unread_layouts(text: str) -> dict[str, int]:
-    """Return the layouts that are seen and left as they are, each with the characters that it concerns.
-
-    These are capitals throughout, and two columns of running text with a gutter between them.
-    """
-    found: dict[str, int] = {}
+    """Return the layouts that are seen and left as they are, each with the characters that it concerns: capitals."""
     letters = sum(map(str.isalpha, text))
-    if letters >= _LEAST_LETTERS and text.isupper():
-        found["capitals"] = letters
-    rows = [match for line in re.finditer(r"[^\n]+", text) if (match := _GUTTER.search(text, *line.span()))]
-    ends = Counter(row.end() - (text.rfind("\n", 0, row.start()) + 1) for row in rows)
-    most = max(ends.values(), default=0)
-    if most >= _LEAST_ROWS and 2 * most > text.count("\n") + 1:
-        found["two columns"] = len(text)
-    return found
+    return {"capitals": letters} if letters >= _LEAST_LETTERS and text.isupper() else {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ensemble_deid.arrays import Int64s
-from ensemble_deid.note import characters, layout, markup, rtf
+from ensemble_deid.note import characters, layout, markup, misread, rtf
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.markup import Change
 from ensemble_deid.note.overlaps import join_overlaps
@@ -21,6 +21,7 @@ Places = Int64s
 _Step = Callable[[str], Sequence[Change]]
 
 REVERSED, NESTED, OBJECTS = "reversed", "nested deeper than is read", "pictures and objects"
+COLUMNS, LOWER_CASE = "two columns", "lower case"
 _ENCODINGS: tuple[tuple[str, _Step], ...] = (
     (OBJECTS, rtf.rtf_objects),
     ("RTF", rtf.rtf),
@@ -46,9 +47,9 @@ _LAYOUT: tuple[tuple[str, _Step], ...] = (
     ("words cut at line ends", layout.line_end_hyphens),
     ("dashes in numbers", layout.dashes),
     ("blanks in numbers", layout.blanks_in_numbers),
-    ("misread characters", layout.misread),
+    ("misread characters", misread.misread),
     ("one word a line", layout.words_on_lines),
-    ("lower case", layout.lower_case),
+    (LOWER_CASE, layout.lower_case),
 )
 ROUNDS = 4
 """So many encodings inside each other are undone."""
@@ -60,7 +61,7 @@ class Reading:
 
     `starts` and `ends`, int64 (characters,), are None where every character stands for the one in its place.
     `forms` has the forms that were found, each with the share of the text's characters that it concerns: those undone,
-    and `capitals`, `two columns` and `nested deeper than is read`, which are not. `unread` is the number of characters
+    and `capitals` and `nested deeper than is read`, which are not. `unread` is the number of characters
     that look encoded and could not be read: blocks of base64 and the like, pictures and objects in RTF, all of a text
     whose encodings are nested too deep.
     """
@@ -99,14 +100,35 @@ class Reading:
         return [None if place is None else replace(span, start=place[0], end=place[1]) for span, place in places]
 
     def original_spans(self, spans: Iterable[Span]) -> tuple[Span, ...]:
-        """Return spans of the reading as spans of the original; those that overlap there become one."""
+        """Return spans of the reading as spans of the original; those that overlap there become one.
+
+        What is in two lines of a column is in two spans, without the other column between them.
+        """
         if self.starts is None:
             return tuple(spans)
-        moved: list[Span] = []
-        for span in spans:
-            start, end = self.original(span.start, span.end)
-            moved.append(replace(span, start=start, end=end))
+        places = self._in_one if self.in_order else self._in_parts()
+        moved = [replace(span, start=start, end=end) for span in spans for start, end in places(span.start, span.end)]
         return tuple(join_overlaps(moved, prefer=lambda span: span.score))
+
+    def _in_one(self, start: int, end: int) -> list[tuple[int, int]]:
+        return [self.original(start, end)]
+
+    def _in_parts(self) -> Callable[[int, int], list[tuple[int, int]]]:
+        """Return what finds the parts of the original that `[start, end)` is from; a part ends where others begin."""
+        starts, ends = self.starts, self.ends
+        if starts is None or ends is None:
+            return self._in_one
+        solid = np.flatnonzero([not character.isspace() for character in self.text])
+        shown = solid[np.argsort(starts[solid], kind="stable")]
+
+        def parts(start: int, end: int) -> list[tuple[int, int]]:
+            inside = np.flatnonzero((start <= shown) & (shown < end))
+            found = np.split(shown[inside], np.flatnonzero(np.diff(inside) > 1) + 1)
+            if len(found) == 1:
+                return self._in_one(start, end)
+            return [(int(starts[part].min()), int(ends[part].max())) for part in found]
+
+        return parts
 
     def document(self, original: Document) -> Document:
         """Return the document with this reading for its text, and its spans where they are in it."""
@@ -133,6 +155,7 @@ def read(text: str, *, usual_case: bool = True) -> Reading:
         if not view.text.isascii():
             view.reverse()
             view.apply(_CHARACTERS)
+        view.part()
         view.apply(_LAYOUT if usual_case else _LAYOUT[:-1])
         if view.text == before:
             return view.reading(unread=view.touched.get(OBJECTS, 0) + markup.unread_characters(view.text))
@@ -181,10 +204,27 @@ class _View:
             position = after
         order.append(np.arange(position, len(self.text)))
         places = np.concatenate(order)
-        self.starts, self.ends = self._at(places, places + 1)
-        self.text = "".join(map(self.text.__getitem__, places.tolist()))
-        self.in_order = False
+        self._reorder("".join(map(self.text.__getitem__, places.tolist())), places, places + 1)
         self.touched[REVERSED] = sum(end - start for start, end, _ in runs)
+
+    def part(self) -> None:
+        """Put two columns one after the other."""
+        pieces = layout.columns(self.text)
+        if not pieces:
+            return
+        self.touched[COLUMNS] = len(self.text)
+        same = [end - start == len(value) for start, end, value in pieces]
+        low = [np.arange(start, end) if kept else [start] for (start, end, _), kept in zip(pieces, same, strict=True)]
+        high = [
+            np.arange(start, end) + 1 if kept else [end] for (start, end, _), kept in zip(pieces, same, strict=True)
+        ]
+        self._reorder("".join(value for *_, value in pieces), np.concatenate(low), np.concatenate(high))
+
+    def _reorder(self, text: str, low: Places, high: Places) -> None:
+        """Take another text for this one; its characters stand for the ranges `[low, high)`."""
+        self.starts, self.ends = self._at(low, high)
+        self.text = text
+        self.in_order = False
 
     def _change(self, changes: Sequence[Change]) -> None:
         """Make some changes; they are in order and do not overlap."""

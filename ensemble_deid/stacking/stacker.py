@@ -1,7 +1,7 @@
 """Stacked generalisation (Wolpert 1992; Kim and Riloff 2015; Zhao et al. 2020): the final estimator picks the spans."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
@@ -158,13 +158,24 @@ class Stacker:
         return ScoredCandidates(table, self.svm.standardised(features), probability, pooled)
 
     def predict(
-        self, proposals: Mapping[str, Proposals], batch: Batch, *, threshold: float | None = None
+        self,
+        proposals: Mapping[str, Proposals],
+        batch: Batch,
+        *,
+        threshold: float | None = None,
+        factors: Sequence[float] | None = None,
     ) -> list[tuple[Span, ...]]:
-        """Return the predicted spans of each document: probability at least the threshold, overlaps resolved."""
+        """Return the predicted spans of each document: probability at least the threshold, overlaps resolved.
+
+        With `factors`, one for each document, that is the document's share of the threshold.
+        """
         check_threshold(threshold)
-        limit = self.threshold if threshold is None else threshold
-        scored = self.predict_proba(proposals, batch, least=limit)
-        return [drop_overlaps(s for s in spans if s.score >= limit) for spans in scored]
+        base = self.threshold if threshold is None else threshold
+        limits = [base * factor for factor in factors or [1.0] * len(batch.documents)]
+        scored = self.predict_proba(proposals, batch, least=min(limits, default=base))
+        return [
+            drop_overlaps(s for s in spans if s.score >= limit) for spans, limit in zip(scored, limits, strict=True)
+        ]
 
     def save(self, directory: Path, *, variant: str = "") -> None:
         """Write arrays as safetensors and the rest as JSON; the files of a `variant` carry its name."""

@@ -11,7 +11,8 @@ from ensemble_deid.evaluation.render.html.markup import Html, element, join, sta
 from ensemble_deid.evaluation.render.html.tables import data_table
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.patterns import find_all
-from ensemble_deid.model.ensemble import Ensemble
+from ensemble_deid.model.ensemble import Ensemble, view_of
+from ensemble_deid.model.options import threshold_factor
 from ensemble_deid.model.portions import Piece, portions
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.note.document import Document
@@ -126,10 +127,11 @@ def explain(ensemble: Ensemble, document: Document, *, places: Sequence[tuple[in
     rules: list[RuleChange] = []
     document = ensemble.with_given(document)
     reading = read(document.text)
-    for portion in portions([reading.document(document)]):
+    factor = threshold_factor(reading)
+    for portion in portions([view_of(reading, document)]):
         for piece in portion:
             batch = ensemble.feature_extractor.extract([piece.document])
-            for candidate in _moved(_candidates(ensemble, batch), piece, reading):
+            for candidate in _moved(_candidates(ensemble, batch, factor), piece, reading):
                 beaten_by = tuple(
                     (*_place_of(start, end, piece, reading), label) for start, end, label in candidate.beaten_by
                 )
@@ -141,7 +143,7 @@ def explain(ensemble: Ensemble, document: Document, *, places: Sequence[tuple[in
     stacker = ensemble.stacker
     return Explanation(
         document.id,
-        stacker.threshold,
+        factor * stacker.threshold,
         stacker.min_confidence,
         stacker.submodels,
         tuple(_place(start, end, candidates, patterns, rules) for start, end in places),
@@ -191,7 +193,7 @@ def _place_of(start: int, end: int, piece: Piece, reading: Reading) -> tuple[int
     return reading.original(start + piece.start, end + piece.start)
 
 
-def _candidates(ensemble: Ensemble, batch: Batch) -> list[Candidate]:
+def _candidates(ensemble: Ensemble, batch: Batch, factor: float) -> list[Candidate]:
     """Return everything that was proposed on the one note of a batch, by submodels, net and single tokens."""
     if not len(batch.tokens):
         return []
@@ -202,7 +204,7 @@ def _candidates(ensemble: Ensemble, batch: Batch) -> list[Candidate]:
     proposed = set(collect(ordered, labels=stacker.labels, min_confidence=stacker.min_confidence).keys())
     with one_thread():
         scored = stacker.predict_proba(proposals, batch)[0]
-        found = stacker.predict(proposals, batch)[0]
+        found = stacker.predict(proposals, batch, factors=[factor])[0]
     probability: dict[SpanKey, float] = {}
     for span in scored:
         probability[span.key] = span.score
@@ -212,7 +214,7 @@ def _candidates(ensemble: Ensemble, batch: Batch) -> list[Candidate]:
             made.setdefault(span.key, []).append(Proposal(name, span.score, False))
     candidates = []
     for key, parts in sorted(made.items()):
-        outcome, beaten_by = _outcome(Span(*key), probability.get(key), stacker.threshold, found)
+        outcome, beaten_by = _outcome(Span(*key), probability.get(key), factor * stacker.threshold, found)
         candidates.append(Candidate(*key, tuple(parts), probability.get(key), outcome, beaten_by))
     return candidates
 

@@ -26,7 +26,7 @@ from ensemble_deid.features.pattern_text import patterns_text
 from ensemble_deid.features.patterns import PatternSet, find_all
 from ensemble_deid.model.additions import INCLUSION, PATTERNS, changeable_files
 from ensemble_deid.model.directory import beside, variant_name, write_manifest
-from ensemble_deid.model.ensemble import Ensemble
+from ensemble_deid.model.ensemble import Ensemble, view_of
 from ensemble_deid.model.inclusion import InclusionList, parse_inclusion_list
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest, copy_private_files, file_hashes, read_manifest
@@ -136,7 +136,7 @@ def prepare(ensemble: Ensemble, documents: Sequence[Document], progress: Callabl
     notes = []
     for done, document in enumerate(documents, start=1):
         reading = read(document.text)
-        view = reading.document(document)
+        view = view_of(reading, document)
         if len(view.text) > PORTION // 3:
             raise ModelError(f"{document.id}: is too long to learn from: leave it out")
         batch = ensemble.feature_extractor.extract([view])

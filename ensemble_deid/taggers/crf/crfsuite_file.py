@@ -25,7 +25,7 @@ _CHUNK = struct.Struct("<4sII")
 _VERSION = 100
 _MOST_LABELS = 1000
 _STATE, _TRANSITION = 0, 1
-_LARGEST, _MEMORY, _PRESET = 2**30, 2**26, 6
+_LARGEST, _MEMORY, _PRESET = 2**28, 2**26, 6
 MAGIC = b"lCRF"
 """How a file of CRFsuite begins."""
 
@@ -131,14 +131,19 @@ def _strings(data: bytes) -> tuple[str, ...]:
     return tuple(data.decode("utf-8").split("\0")) if data else ()
 
 
+def decompressed(data: bytes) -> bytes:
+    """Return what was compressed. Raises ModelError for more than a model can have, and LZMAError."""
+    reader = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY)
+    content = reader.decompress(data, max_length=_LARGEST)
+    if not reader.eof:
+        raise ModelError("damaged, or larger than a model can be")
+    return content
+
+
 def read_compact_weights(data: bytes) -> CrfsuiteWeights:
     """Decode the compact form. Raises ModelError when it is damaged, or larger than a model can be."""
     try:
-        reader = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY)
-        content = reader.decompress(data, max_length=_LARGEST)
-        if not reader.eof:
-            raise ModelError("damaged, or larger than a model can be")
-        tensors = load(content)
+        tensors = load(decompressed(data))
         attributes, labels = (_strings(tensors[name].tobytes()) for name in ("attributes", "labels"))
         read = CrfsuiteWeights(
             labels,
