@@ -12,7 +12,7 @@ import numpy as np
 from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
-from ensemble_deid.resources import listed_words
+from ensemble_deid.word_tables import listed_words
 
 NAME_LABELS = frozenset({"DOCTOR", "PATIENT"})
 TITLE = re.compile(r"\b(?:Drs?|Mr|Mrs|Ms|Miss|Prof|Nurse|Sister|Fr|Rev|Sgt)\.?[ \t]+$", re.IGNORECASE)

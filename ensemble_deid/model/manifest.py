@@ -18,7 +18,7 @@ from ensemble_deid.note.document import Document
 from ensemble_deid.parsing import strict_json
 from ensemble_deid.signing import SigningKey, TrustedKeys
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 FILE = "manifest.json"
 SIGNATURE = "manifest.sig"
 VARIABLE = "ENSEMBLE_DEID_TRUSTED_KEYS"

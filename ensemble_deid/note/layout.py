@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from ensemble_deid.note.markup import Change
-from ensemble_deid.resources import listed_words
+from ensemble_deid.word_tables import listed_words
 
 _SEPARATORS = " \n.·•∙‧-_*~|+"
 _LEAST_SHOWN, _LEAST_CAPITALS = 4, 6
