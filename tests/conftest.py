@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,12 +19,18 @@ from ensemble_deid.corpora.write import write_corpus
 def pytest_configure() -> None:
     # Before numerical libraries are imported: several threads on small arrays only wait for each other.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # Patterns are compiled once for all tests, and nothing is left behind.
+    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="ensemble-deid-tests-")
     # Spark starts its workers with another Python otherwise, whatever runs the tests.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # An example that takes long on a busy machine is no failure. One that fails is printed so that it can be repeated.
     # The examples are the same each time, so that a change alone makes a test fail; `make fuzz` draws others.
     settings.register_profile("unhurried", deadline=None, print_blob=True, derandomize="FUZZ_SECONDS" not in os.environ)
     settings.load_profile("unhurried")
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,11 @@
 import hashlib
 import json
 import os
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ REPLACED = ".ensemble-deid-replaced"
 MOST_LABELS = 200
 _LONGEST_LABEL = 100
 _CHECKSUM = "checksum"
+_JUST_NOW = 2_000_000_000
 _PURPOSE = "model"
 _KINDS: Mapping[str, type] = {
     "labels": list,
@@ -75,11 +78,14 @@ class Manifest:
     @property
     def checksum(self) -> str:
         """A SHA-256 over the whole manifest: it reveals an edited manifest, and tells one model from another."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(self._content(), sort_keys=True).encode()).hexdigest()
 
     def to_json(self) -> str:
         """Return the manifest as JSON text, its own checksum at the end."""
-        return json.dumps({**asdict(self), _CHECKSUM: self.checksum}, indent=1, ensure_ascii=False) + "\n"
+        return json.dumps({**self._content(), _CHECKSUM: self.checksum}, indent=1, ensure_ascii=False) + "\n"
+
+    def _content(self) -> dict[str, Any]:
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
 def installed_packages() -> dict[str, str]:
@@ -106,7 +112,22 @@ def file_hashes(directory: Path) -> dict[str, str]:
     """Return the SHA-256 of every file of a model directory but the manifest and its signature, by name."""
     others = (FILE, SIGNATURE)
     files = sorted(path for path in directory.iterdir() if path.is_file() and path.name not in others)
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    return {path.name: _digest(path) for path in files}
+
+
+def _digest(path: Path) -> str:
+    """Return the SHA-256 of a file, which is read once in a process as long as it stays the same file."""
+    status = path.stat()
+    if time.time_ns() - status.st_ctime_ns < _JUST_NOW:
+        # Another change could come within one tick of the file system's clock.
+        return _digest_of.__wrapped__(path, ())
+    return _digest_of(path, (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+
+
+@lru_cache(maxsize=1000)
+def _digest_of(path: Path, _identity: tuple[int, ...]) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def read_manifest(directory: Path, *, trust: str | Path | None = None) -> Manifest:
@@ -220,7 +241,7 @@ def _check_files(directory: Path, expected: Mapping[str, Any]) -> None:
         path = directory / name
         if Path(name).name != name or not path.is_file():
             raise ModelError(f"{path}: missing; the model is incomplete")
-        if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+        if _digest(path) != digest:
             hint = " (a reviewed rule list goes in with `rules replace`)" if path.suffix == ".rules" else ""
             raise ModelError(f"{path}: truncated or edited since the model was saved{hint}")
 
