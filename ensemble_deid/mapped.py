@@ -25,6 +25,7 @@ _KINDS: Mapping[str, str] = {
 _METADATA = "__metadata__"
 _MOST_HEADER = 10_000_000
 _HEAD = 8
+_MASKS = np.array([2**64 - 2 ** (64 - 8 * size) for size in range(_HEAD + 1)], np.uint64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,13 +122,17 @@ class StringTable(Sequence[str]):
 
     def _numbers(self, offset: int, places: Int64s) -> NDArray[np.uint64]:
         """Return the eight bytes from an offset on of some strings as numbers; a string's end counts as zeros."""
-        found = np.zeros(len(places), np.uint64)
         starts = self.starts[places].astype(np.int64) + offset
-        sizes = self.ends[places].astype(np.int64) - starts
-        last = max(0, len(self.text) - 1)
-        for k in range(_HEAD):
-            letter = self.text[np.minimum(starts + k, last)]
-            found |= np.where(sizes > k, letter, 0).astype(np.uint64) << np.uint64(56 - 8 * k)
+        sizes = np.clip(self.ends[places].astype(np.int64) - starts, 0, _HEAD)
+        inside = max(0, len(self.text) - _HEAD + 1)
+        # (places,): the eight bytes from each place of the text on, however they are aligned
+        every = np.ndarray((inside,), ">u8", np.ascontiguousarray(self.text).data, strides=(1,))
+        found = np.zeros(len(places), np.uint64)
+        whole = starts < inside
+        found[whole] = every[starts[whole]] & _MASKS[sizes[whole]]
+        for row in np.flatnonzero(~whole & (sizes > 0)).tolist():
+            some = self.text[starts[row] : starts[row] + sizes[row]].tobytes()
+            found[row] = int.from_bytes(some.ljust(_HEAD, b"\0"), "big")
         return found
 
     @property

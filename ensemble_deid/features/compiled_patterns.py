@@ -70,7 +70,7 @@ def _content(text: str, flags: int, compiled: regex.Pattern[str]) -> dict[str, A
         "regex": text,
         "flags": flags,
         "all_flags": all_flags,
-        "code": base64.b85encode(code).decode(),
+        "code": base64.b64encode(code).decode(),
         "groups": groups,
         "required": [offset, list(required), required_flags],
         "count": count,
@@ -83,7 +83,7 @@ def _restored(content: Mapping[str, Any]) -> regex.Pattern[str]:
     found: regex.Pattern[str] = _regex.compile(
         content["regex"],
         content["all_flags"],
-        base64.b85decode(content["code"]),
+        base64.b64decode(content["code"]),
         groups,
         {number: name for name, number in groups.items()},
         {},
