@@ -1,7 +1,5 @@
 """Where the rules and the demo corpus are: inside an installed package, or at the top of a checkout."""
 
-import gzip
-from functools import cache
 from pathlib import Path
 
 from ensemble_deid.errors import ConfigError
@@ -28,17 +26,3 @@ def _find(installed: str, in_checkout: str) -> Path:
         f"the folder '{in_checkout}' was not installed with ensemble_deid: looked for {_PACKAGE / installed} "
         f"and {_PACKAGE.parent / in_checkout}"
     )
-
-
-@cache
-def listed_words(name: str) -> frozenset[str]:
-    """Return the words of a public list of `rules/knowledge/en`, such as `english`, without case and accents.
-
-    Raises ConfigError where the installation lacks it.
-    """
-    path = rules_directory() / "knowledge" / "en" / f"{name}.words.gz"
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") as stream:
-            return frozenset(line.split("\t", 1)[0] for line in stream)
-    except OSError as error:
-        raise ConfigError(f"{path}: the list of words cannot be read ({error.strerror})") from None

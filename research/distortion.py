@@ -20,8 +20,8 @@ from ensemble_deid import DeidentificationResult, Deidentifier, Document, RunOpt
 from ensemble_deid.deidentify.one_pass import finish_together
 from ensemble_deid.errors import DeidError
 from ensemble_deid.keys import Key
-from ensemble_deid.resources import listed_words
 from ensemble_deid.surrogates.medicine import is_drug
+from ensemble_deid.word_tables import listed_words
 from research.span_completion import drawn
 
 SCORES = (0.0, 0.001, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)

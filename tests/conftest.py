@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -21,12 +22,18 @@ def pytest_configure() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     # To make the parser takes as long as most commands of the tests.
     package.build_parser = cache(package.build_parser)
+    # Patterns are compiled once for all tests, and nothing is left behind.
+    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="ensemble-deid-tests-")
     # Spark starts its workers with another Python otherwise, whatever runs the tests.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # An example that takes long on a busy machine is no failure. One that fails is printed so that it can be repeated.
     # The examples are the same each time, so that a change alone makes a test fail; `make fuzz` draws others.
     settings.register_profile("unhurried", deadline=None, print_blob=True, derandomize="FUZZ_SECONDS" not in os.environ)
     settings.load_profile("unhurried")
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,8 @@ FLOORS = (
         "arrays",
         "errors",
         "resources",
+        "mapped",
+        "word_tables",
         "reproducible",
         "seeds",
         "atomic",

@@ -98,7 +98,7 @@ def test_files_are_numbered_read_back_and_compressed(tmp_path: Path) -> None:
     again = load_submodel("crf", tmp_path, scheme=tiny_notes.SCHEME, config=chosen)
     assert again.propose(batch, n_best=2) == tagger.propose(batch, n_best=2)
     compact_submodel("crf", tmp_path, labels=tiny_notes.SCHEME.labels, config=chosen)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["type1.crf.weights.xz", "type2.crf.weights.xz"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["type1.crf.safetensors", "type2.crf.safetensors"]
     smaller = load_submodel("crf", tmp_path, scheme=tiny_notes.SCHEME, config=chosen)
     assert [[span.key for span in note] for note in smaller.propose(batch, n_best=2).best] == [
         [span.key for span in note] for note in tagger.propose(batch, n_best=2).best
@@ -109,10 +109,10 @@ def test_a_damaged_or_missing_file_is_named_where_it_stands(tmp_path: Path) -> N
     chosen = config(by_type=["NAME"])
     fit(tiny_notes.tiny_batch(tiny_notes.tiny_notes(12)), chosen).save(tmp_path)
     compact_submodel("crf", tmp_path, labels=tiny_notes.SCHEME.labels, config=chosen)
-    (tmp_path / "type2.crf.weights.xz").write_bytes(b"nothing")
+    (tmp_path / "type2.crf.safetensors").write_bytes(b"nothing")
     with pytest.raises(ModelError, match=rf"^{tmp_path}/type2\.crf\.weights\.xz: damaged"):
         load_submodel("crf", tmp_path, scheme=tiny_notes.SCHEME, config=chosen)
-    (tmp_path / "type1.crf.weights.xz").unlink()
+    (tmp_path / "type1.crf.safetensors").unlink()
     with pytest.raises(ModelError, match=rf"^{tmp_path}/type1\.crf\.crfsuite: there is no such file"):
         load_submodel("crf", tmp_path, scheme=tiny_notes.SCHEME, config=chosen)
 

@@ -43,6 +43,15 @@ def top() -> list[str]:
     return list(group.choices)
 
 
+@pytest.mark.parametrize("command", package._MODULES)
+def test_a_command_that_is_parsed_alone_is_parsed_alike(command: str) -> None:
+    (group,) = package.build_parser(command)._subparsers._group_actions  # type: ignore[union-attr]
+    (whole,) = package.build_parser()._subparsers._group_actions  # type: ignore[union-attr]
+    assert list(group.choices) == [command]
+    alone, among_all = (found.choices[command] for found in (group, whole))
+    assert alone.format_help() == among_all.format_help()
+
+
 def test_few_commands_are_at_the_top() -> None:
     assert len(top()) <= MOST_AT_THE_TOP
 

@@ -28,7 +28,7 @@ FILES = (
     "regex.json",
     "stacker.json",
     "stacker.safetensors",
-    "stacker_statistics.json",
+    "stacker_statistics.safetensors",
     "tbed.json",
     "tbed_initial.json",
     "tbed.rules",

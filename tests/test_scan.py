@@ -166,7 +166,7 @@ def other_people() -> list[Document]:
 
 def test_a_plain_model_is_an_index_of_its_patients(both: dict[bool, Path]) -> None:
     rows = scan_model(both[False], tiny_shareable.notes(), other_people())
-    for file in ("lexicon.json", "crf.crfsuite", "network.json", "stacker_statistics.json", ALL_FILES):
+    for file in ("lexicon.json", "crf.safetensors", "network.json", "stacker_statistics.safetensors", ALL_FILES):
         found, strings, by_chance, _ = counts(rows, file, WORD, "PATIENT")
         # CRFsuite leaves out attributes without weight, a tenth of the patients are held out of the network, and the
         # statistics have only what some learner proposed.
@@ -195,7 +195,7 @@ def test_the_command_prints_counts_and_no_text(
     assert main(["model", "scan", str(both[False]), str(tmp_path / "train"), "--out", str(out)]) == 0
     said = capsys.readouterr().out
     rows = json.loads(out.read_text(encoding="utf-8"))["rows"]
-    assert {row["file"] for row in rows} >= {"crf.crfsuite", "private/stacking_dataset.json", ALL_FILES}
+    assert {row["file"] for row in rows} >= {"crf.safetensors", "private/stacking_dataset.json", ALL_FILES}
     lines = [line.split() for line in said.splitlines()]
     (shown,) = [line for line in lines if line[:2] == ["PATIENT", "word"]]
     (row,) = [r for r in rows if (r["file"], r["unit"], r["label"]) == (ALL_FILES, WORD, "PATIENT")]

@@ -57,7 +57,7 @@ def test_a_plain_model_of_the_same_notes_has_them(tmp_path: Path) -> None:
     """Otherwise the test above could not fail."""
     plain = tiny_shareable.trained(tmp_path, shareable=False)
     save_model(plain.ensemble, plain.stacking_dataset, plain.manifest, tmp_path / "model")
-    expected = {"lexicon.json", "crf.crfsuite", "network.json", "stacker_statistics.json"}
+    expected = {"lexicon.json", "crf.safetensors", "network.json", "stacker_statistics.safetensors"}
     assert files_with(tmp_path / "model", *SECRETS) >= {*expected, "private/stacking_dataset.json"}
 
 

@@ -227,8 +227,6 @@ def test_statistics_leave_the_own_patient_out(proposals: dict[str, Proposals], d
                 rate = min(max(rate, 1e-3), 1 - 1e-3)
                 assert column[row, 2 * k] == pytest.approx(np.log(rate / (1 - rate)))
                 assert column[row, 2 * k + 1] == pytest.approx(np.log1p(len(rows)))
-    again = KeyStatistics.from_json(statistics.to_json())
-    assert (again.counts, again.prior) == (statistics.counts, statistics.prior)
 
 
 @settings(max_examples=25)

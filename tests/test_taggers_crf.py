@@ -1,14 +1,11 @@
 """The CRF as read back against CRFsuite itself, and what happens to damaged model files."""
 
-import lzma
-from contextlib import suppress
+import itertools
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import sklearn_crfsuite
-from safetensors.numpy import save
 from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
 from viterbi import viterbi
 
@@ -16,15 +13,16 @@ from ensemble_deid.config import CrfConfig
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.windows import joined_column
-from ensemble_deid.model.scan import file_text
+from ensemble_deid.mapped import MappedArrays, to_file_bytes
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.taggers.chain import Marginals
-from ensemble_deid.taggers.crf.crfsuite_file import compact_weights, read_compact_weights, read_crfsuite
-from ensemble_deid.taggers.crf.tagger import COMPACT, FILE, CrfTagger
+from ensemble_deid.taggers.crf.crfsuite_file import CrfsuiteWeights, read_crfsuite
+from ensemble_deid.taggers.crf.tagger import FILE, CrfTagger
+from ensemble_deid.taggers.crf.weights import CrfWeights
 from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, read_windows
-from ensemble_deid.taggers.sequences import merge_lines, sequence_of_rows
+from ensemble_deid.taggers.sequences import sequence_of_rows
 
 CONFIG = CrfConfig(max_iterations=15, max_sequence=14)
 TRAIN = tiny_notes(16)
@@ -35,9 +33,27 @@ def fit(batch: Batch, config: CrfConfig = CONFIG, scheme: TagScheme = SCHEME) ->
     return CrfTagger.fit(batch, None, scheme=scheme, config=config, seed=13, device="cpu", progress=no_progress)
 
 
+def fit_and_keep(batch: Batch, config: CrfConfig) -> tuple[CrfTagger, bytes]:
+    """Return a tagger, and the model that CRFsuite wrote for it."""
+    written: list[bytes] = []
+
+    def keep(data: bytes) -> CrfsuiteWeights:
+        written.append(data)
+        return read_crfsuite(data)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ensemble_deid.taggers.crf.tagger.read_crfsuite", keep)
+        return fit(batch, config), written[0]
+
+
 @pytest.fixture(scope="module")
-def tagger() -> CrfTagger:
-    return fit(tiny_batch(TRAIN))
+def learned() -> tuple[CrfTagger, bytes]:
+    return fit_and_keep(tiny_batch(TRAIN), CONFIG)
+
+
+@pytest.fixture(scope="module")
+def tagger(learned: tuple[CrfTagger, bytes]) -> CrfTagger:
+    return learned[0]
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +61,15 @@ def others() -> Batch:
     return tiny_batch(OTHERS, learned_from=TRAIN)
 
 
-def test_emissions_best_path_and_marginals_are_crfsuites_own(tagger: CrfTagger, others: Batch, tmp_path: Path) -> None:
-    (tmp_path / FILE).write_bytes(tagger.data)
-    crfsuite = sklearn_crfsuite.CRF(model_filename=str(tmp_path / FILE))
-    starts = merge_lines(others.tokens, max_tokens=14)
+def test_emissions_best_path_and_marginals_are_crfsuites_own(
+    learned: tuple[CrfTagger, bytes], others: Batch, tmp_path: Path
+) -> None:
+    tagger, data = learned
+    (tmp_path / "crf").write_bytes(data)
+    crfsuite = sklearn_crfsuite.CRF(model_filename=str(tmp_path / "crf"))
+    emissions, starts = tagger.emissions(others)
     sequence = sequence_of_rows(starts, len(others.tokens))
     columns = [(name, joined_column(others.table, w, sequence)) for name, w in read_windows(DEFAULT_WINDOWS)]
-    emissions = tagger.emissions(columns, len(others.tokens))
     values = [[f"{name}={value}" for value in column.strings()] for name, column in columns]
     tags = SCHEME.tags
     for low, high in zip(starts.tolist(), [*starts.tolist()[1:], len(others.tokens)], strict=True):
@@ -108,10 +126,10 @@ def test_a_window_of_an_unknown_feature_is_named(tagger: CrfTagger) -> None:
 
 @pytest.fixture(scope="module")
 def small() -> bytes:
-    """Return a model of two windows and two tags."""
-    config = CrfConfig(windows=("case[0]", "digits[0]"), max_iterations=3)
+    """Return what CRFsuite wrote for a model of two windows and two tags."""
+    config = CrfConfig(windows=("case[0]", "digits[-1]&digits[0]"), max_iterations=3)
     notes = [Document(str(i), f"Ann has {i}0", (Span(0, 3, "NAME"),)) for i in range(4)]
-    return fit(tiny_batch(notes), config).data
+    return fit_and_keep(tiny_batch(notes), config)[1]
 
 
 def test_a_truncated_model_is_an_error_wherever_it_ends(small: bytes) -> None:
@@ -138,66 +156,63 @@ def test_a_flipped_byte_is_an_error_in_the_header_and_never_a_crash_elsewhere(sm
 
 
 def test_tags_that_the_model_does_not_name_are_refused(small: bytes) -> None:
+    weights = CrfWeights.of_crfsuite(read_crfsuite(small))
     with pytest.raises(ModelError, match="tags that the model's manifest does not name"):
-        CrfTagger.from_bytes(small, scheme=TagScheme(("DATE",)), config=CONFIG)
+        CrfTagger.of_weights(weights, scheme=TagScheme(("DATE",)), config=CONFIG)
 
 
-def test_a_compressed_file_that_would_fill_the_memory_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / COMPACT).write_bytes(lzma.compress(b"\0" * 5000))
-    monkeypatch.setattr("ensemble_deid.taggers.crf.crfsuite_file._LARGEST", 4999)
-    with pytest.raises(ModelError, match="larger than a model can be"):
-        CrfTagger.load(tmp_path, scheme=SCHEME, config=CrfConfig(), device="cpu")
-    with pytest.raises(ModelError, match="larger than a model can be"):
-        file_text(tmp_path / COMPACT)
+def by_name(weights: CrfWeights) -> dict[str, dict[str, float]]:
+    """Return attribute -> label -> weight."""
+    found: dict[str, dict[str, float]] = {}
+    for name, (a, b) in zip(weights.attributes(), itertools.pairwise(weights.begins.tolist()), strict=True):
+        labels = [weights.labels[k] for k in weights.label[a:b].tolist()]
+        found[name] = dict(zip(labels, weights.weight[a:b].tolist(), strict=True))
+    return found
 
 
-def test_the_compact_form_has_the_same_weights_in_single_precision(small: bytes) -> None:
+def test_the_file_has_the_weights_of_crfsuite_and_a_compact_one_rounds_them(small: bytes, tmp_path: Path) -> None:
     read = read_crfsuite(small)
-    again = read_compact_weights(compact_weights(read))
-    assert (again.labels, again.attributes) == (read.labels, read.attributes)
-    weights = [
-        dict(
-            zip(
-                zip(r.attribute_of_weight.tolist(), r.label_of_weight.tolist(), strict=True),
-                r.weight.tolist(),
-                strict=True,
-            )
-        )
-        for r in (read, again)
-    ]
-    assert weights[1] == {key: float(np.float32(value)) for key, value in weights[0].items()}
-    assert np.array_equal(again.transitions, read.transitions)
-    assert compact_weights(read) == compact_weights(read)
+    weights = CrfWeights.of_crfsuite(read)
+    expected: dict[str, dict[str, float]] = {name: {} for name in read.attributes}
+    for a, label, w in zip(
+        read.attribute_of_weight.tolist(), read.label_of_weight.tolist(), read.weight.tolist(), strict=True
+    ):
+        expected[read.attributes[a]][read.labels[label]] = w
+    for kept in (weights, weights.compact()):
+        (tmp_path / FILE).write_bytes(kept.to_bytes())
+        again = CrfWeights.of_file(tmp_path / FILE)
+        assert by_name(again) == by_name(kept)
+        assert again.to_bytes() == kept.to_bytes()
+        assert np.array_equal(again.transitions, read.transitions)
+    assert by_name(weights) == expected
+    assert "digits[-1]&digits[0]=<>\x1fnone" in expected
+    rounded = {name: {label: float(np.float32(w)) for label, w in found.items()} for name, found in expected.items()}
+    assert by_name(weights.compact()) == rounded
 
 
 @pytest.mark.parametrize("flip", [0x01, 0x80, 0xFF])
-def test_a_damaged_compact_form_is_an_error_and_never_a_crash(small: bytes, flip: int) -> None:
-    data = compact_weights(read_crfsuite(small))
-    for i in range(0, len(data), 3):
+def test_a_damaged_file_is_an_error_and_never_a_crash(small: bytes, flip: int, tmp_path: Path) -> None:
+    data = CrfWeights.of_crfsuite(read_crfsuite(small)).to_bytes()
+    path = tmp_path / FILE
+    for i in range(0, len(data), 7):
+        path.write_bytes(data[:i])
         with pytest.raises(ModelError):
-            read_compact_weights(data[:i])
+            CrfWeights.of_file(path)
         damaged = bytearray(data)
         damaged[i] ^= flip
-        # Some bits say nothing of the content; the others are behind a checksum.
-        with suppress(ModelError):
-            assert compact_weights(read_compact_weights(bytes(damaged))) == data
+        path.write_bytes(bytes(damaged))
+        try:
+            again = CrfWeights.of_file(path)
+        except ModelError:
+            continue
+        assert len(list(again.attributes())) == len(again.counts)
 
 
-@pytest.mark.parametrize(
-    ("name", "wrong"),
-    [
-        ("weight", np.float32([np.nan])),
-        ("attribute", np.uint32([9])),
-        ("label", np.uint16([9])),
-        ("weight", np.zeros(2)),
-    ],
-)
-def test_parts_that_do_not_fit_each_other_are_refused(name: str, wrong: np.ndarray[Any, Any]) -> None:
-    text = np.frombuffer(b"a", np.uint8)
-    parts = {"attributes": text, "labels": text, "attribute": np.uint32([0]), "label": np.uint16([0])}
-    parts |= {"weight": np.float32([1]), "transitions": np.zeros((1, 1))}
-    assert read_compact_weights(lzma.compress(save(parts))).attributes == ("a",)
-    with pytest.raises(ModelError, match="do not fit"):
-        read_compact_weights(lzma.compress(save(parts | {name: wrong})))
+@pytest.mark.parametrize("name", ["counts", "label", "weight", "keys.0", "column.0.ends", "transitions"])
+def test_parts_that_do_not_fit_each_other_are_refused(name: str, small: bytes, tmp_path: Path) -> None:
+    arrays = dict(MappedArrays.of_bytes(CrfWeights.of_crfsuite(read_crfsuite(small)).to_bytes()).arrays)
+    out_of_range = [] if name in ("weight", "transitions") else [arrays[name] * 0 + 200]
+    for wrong in (arrays[name][:-1], arrays[name].astype(np.float32) * np.nan, *out_of_range):
+        (tmp_path / FILE).write_bytes(to_file_bytes({**arrays, name: wrong}))
+        with pytest.raises(ModelError, match="damaged"):
+            CrfWeights.of_file(tmp_path / FILE)

@@ -10,6 +10,7 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from types import FrameType
 from typing import Any
 
@@ -19,9 +20,34 @@ from ensemble_deid.cli.terminal import BAD_INPUT, INTERRUPTED, READER_GONE, TERM
 from ensemble_deid.errors import DeidError
 from ensemble_deid.reproducible import MARK, is_pinned, pinned_environment
 
+_MODULES = {
+    "train": "training",
+    "deidentify": "deidentify",
+    "predict": "prediction",
+    "evaluate": "evaluation",
+    "review": "review",
+    "audit": "audit",
+    "serve": "service",
+    "spark": "spark",
+}
+"""The commands that one module adds, which is loaded alone where such a command is given."""
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands; each module adds its own."""
+
+def build_parser(command: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of all commands, or of one of `_MODULES`; each module adds its own."""
+    parser = CommandParser(
+        prog="ensemble-deid", description="Find and remove protected health information in clinical notes."
+    )
+    parser.add_argument("--version", action="version", version=f"ensemble-deid {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    if command in _MODULES:
+        import_module(f"ensemble_deid.cli.{_MODULES[command]}").add_commands(commands)
+    else:
+        _add_all(commands)
+    return parser
+
+
+def _add_all(commands: Any) -> None:
     from ensemble_deid.cli import (
         audit,
         corpus,
@@ -39,11 +65,6 @@ def build_parser() -> argparse.ArgumentParser:
         training,
     )
 
-    parser = CommandParser(
-        prog="ensemble-deid", description="Find and remove protected health information in clinical notes."
-    )
-    parser.add_argument("--version", action="version", version=f"ensemble-deid {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in (training, deidentify, prediction, evaluation, review, audit, service, spark, models):
         module.add_commands(commands)
     of_model = add_group(commands, "model", "inspect, adjust and share a model")
@@ -57,12 +78,12 @@ def build_parser() -> argparse.ArgumentParser:
     of_research = add_group(commands, "research", "experiments: cross-validation, search, ablation, comparisons")
     training.add_experiments(of_research)
     evaluation.add_research_commands(of_research)
-    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status (`cli/terminal.py`, docs/administrator.md)."""
-    return run(build_parser(), arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    return run(build_parser(given[0] if given else None), given)
 
 
 def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None) -> int:

@@ -6,10 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn, TimeElapsedColumn
-from rich.text import Text
-
 from ensemble_deid.corpora.checks import printable
 from ensemble_deid.parallel import Reporter, Step
 
@@ -22,20 +18,6 @@ UNFORESEEN = 70
 INTERRUPTED = 130
 READER_GONE = 141
 TERMINATED = 143
-
-
-class TimeLeftColumn(ProgressColumn):
-    """The time left, if the rest of the work goes as fast as the work done so far.
-
-    rich's own column looks at the last seconds alone, and a step of training can take minutes.
-    """
-
-    def render(self, task: Task) -> Text:
-        """Count down to the end estimated at the last step."""
-        end: float | None = task.fields["end"]
-        if end is None:
-            return Text("")
-        return Text(f"about {timedelta(seconds=max(0, round(end - time.monotonic())))} left")
 
 
 def expected_end(step: Step, *, start: float, now: float) -> float | None:
@@ -52,10 +34,26 @@ def progress_bar(*, quiet: bool) -> Iterator[Reporter]:
     if quiet or not sys.stderr.isatty():
         yield lambda step: None
         return
+    # Here, not above: no bar is shown off a terminal, and rich takes a while to load.
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn
+    from rich.progress import TimeElapsedColumn as TimeElapsed
+    from rich.text import Text
+
+    class TimeLeftColumn(ProgressColumn):
+        """rich's own column looks at the last seconds alone, and a step of training can take minutes."""
+
+        def render(self, task: Task) -> Text:
+            """Count down to the end estimated at the last step."""
+            end: float | None = task.fields["end"]
+            if end is None:
+                return Text("")
+            return Text(f"about {timedelta(seconds=max(0, round(end - time.monotonic())))} left")
+
     columns = (
         BarColumn(),
         TaskProgressColumn(),
-        TimeElapsedColumn(),
+        TimeElapsed(),
         TimeLeftColumn(),
         TextColumn("{task.description}", markup=False),
     )

@@ -9,7 +9,7 @@ from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.number_words import DIGITS, ORDINALS, TEENS, TENS
 from ensemble_deid.note.span import Span
-from ensemble_deid.resources import listed_words
+from ensemble_deid.word_tables import listed_words
 
 # What a speech recogniser writes: punctuation, numbers and dates in words, names spelled letter by letter.
 

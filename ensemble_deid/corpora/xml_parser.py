@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 from ensemble_deid.corpora.checks import read_utf8
 from ensemble_deid.errors import CorpusError
 
-_DEEPEST = 100
+DEEPEST = 100
 _ENCODING = re.compile(r"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([^"']{1,40})["']""")
 _ENTITY = re.compile(r"<!\[CDATA\[.*?\]\]>|<!--.*?-->|(&(?!(?:amp|lt|gt|quot|apos|#\d+|#x[0-9a-fA-F]+);))", re.DOTALL)
 """Group 1: the beginning of an entity that XML itself does not define."""
@@ -99,8 +99,8 @@ def read_tree(path: Path, *, external_dtd: bool = False) -> XmlNode:
     open_nodes = [top]
 
     def start(name: str, attributes: dict[str, str]) -> None:
-        if len(open_nodes) > _DEEPEST:
-            raise CorpusError(f"{path}:{parser.CurrentLineNumber}: elements are nested more than {_DEEPEST} deep")
+        if len(open_nodes) > DEEPEST:
+            raise CorpusError(f"{path}:{parser.CurrentLineNumber}: elements are nested more than {DEEPEST} deep")
         node = XmlNode(name, attributes, parser.CurrentLineNumber)
         open_nodes[-1].content.append(node)
         open_nodes.append(node)

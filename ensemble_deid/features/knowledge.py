@@ -8,11 +8,9 @@ A learner that meets in training only names that are on some list trusts the lis
 So a third of the entries, chosen by a checksum, is hidden while training (`hidden=True`).
 """
 
-import gzip
 import hashlib
-import io
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -25,28 +23,27 @@ from ensemble_deid.features.table import Column, FeatureTable
 from ensemble_deid.note.folding import unaccented
 from ensemble_deid.note.tokens import TokenTable, first_rows
 from ensemble_deid.parsing import read_text
+from ensemble_deid.word_tables import PhraseTable, WordTable, read_word_table, unzipped
 
 WORDS, PHRASES = ".words.gz", ".phrases.gz"
 PREFIX = "knowledge_"
-_LARGEST_TABLE = 100_000_000
 _LONGEST_PHRASE = 8
 _TRAINING = "training:"
-_BINS = {f"\t{level}": level for level in range(1, 10)}
 PLACES = ("-", "B", "I", "b", "i")
 """Values of a phrase column: outside, first and later token of a match, in lower case where its text begins so."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Knowledge:
-    """The tables of one folder: `words` table -> word -> bin, `phrases` table -> first word -> whole phrases.
+    """The tables of one folder, `words` and `phrases` by name.
 
     `hashes` gives the SHA-256 of every file, by which a model recognises the tables that it was trained with; `own`
     holds the user's lists, which a model keeps.
     """
 
     folder: Path
-    words: Mapping[str, Mapping[str, int]] = field(repr=False)
-    phrases: Mapping[str, Mapping[str, frozenset[tuple[str, ...]]]] = field(repr=False)
+    words: Mapping[str, WordTable] = field(repr=False)
+    phrases: Mapping[str, PhraseTable] = field(repr=False)
     hashes: Mapping[str, str]
     own: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), repr=False)
 
@@ -61,23 +58,23 @@ def read_knowledge(folder: Path, own: tuple[tuple[str, tuple[str, ...]], ...] = 
 
     Raises RuleError with the file and the line at fault.
     """
-    words: dict[str, Mapping[str, int]] = {}
-    phrases: dict[str, Mapping[str, frozenset[tuple[str, ...]]]] = {}
+    words: dict[str, WordTable] = {}
+    phrases: dict[str, PhraseTable] = {}
     hashes: dict[str, str] = {}
     for path in sorted(folder.glob("*.gz")):
+        if path.name.endswith(WORDS):
+            words[path.name.removesuffix(WORDS)], hashes[path.name] = read_word_table(path)
+            continue
         data = path.read_bytes()
         hashes[path.name] = hashlib.sha256(data).hexdigest()
-        lines = _lines(path, data)
-        if path.name.endswith(WORDS):
-            words[path.name.removesuffix(WORDS)] = _word_table(path, lines)
-        elif path.name.endswith(PHRASES):
-            phrases[path.name.removesuffix(PHRASES)] = _phrase_table(tuple(line.split(" ")) for line in lines)
+        if path.name.endswith(PHRASES):
+            content = unzipped(path, data)
+            phrases[path.name.removesuffix(PHRASES)] = PhraseTable.of_lines(content, longest=_LONGEST_PHRASE)
     if not hashes:
         raise RuleError(f"{folder}: the folder holds no knowledge tables")
     for list_name, entries in own:
-        phrases[list_name] = _phrase_table(
-            tuple(unaccented(word.lower()) for word in entry.split()) for entry in entries
-        )
+        folded = (" ".join(unaccented(word.lower()) for word in entry.split()) for entry in entries)
+        phrases[list_name] = PhraseTable.of(folded, longest=_LONGEST_PHRASE)
     return Knowledge(folder, words, phrases, hashes, own)
 
 
@@ -90,33 +87,6 @@ def read_word_list(path: Path) -> tuple[str, ...]:
     return entries
 
 
-def _lines(path: Path, data: bytes) -> list[str]:
-    try:
-        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
-            content = stream.read(_LARGEST_TABLE + 1)
-        if len(content) > _LARGEST_TABLE:
-            raise RuleError(f"{path}: larger than {_LARGEST_TABLE:,} bytes")
-        return content.decode("utf-8").splitlines()
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
-        raise RuleError(f"{path}: damaged ({type(error).__name__})") from None
-
-
-def _word_table(path: Path, lines: Sequence[str]) -> dict[str, int]:
-    wrong = next((number for number, line in enumerate(lines, 1) if line[-2:] not in _BINS or len(line) < 3), None)
-    if wrong is not None:
-        raise RuleError(f"{path}: line {wrong}: expected a word, a tab and a bin from 1 to 9")
-    return {line[:-2]: _BINS[line[-2:]] for line in lines}
-
-
-def _phrase_table(phrases: Iterable[tuple[str, ...]]) -> dict[str, frozenset[tuple[str, ...]]]:
-    """Return the phrases by their first word."""
-    by_first: dict[str, set[tuple[str, ...]]] = {}
-    for phrase in phrases:
-        if len(phrase) <= _LONGEST_PHRASE:
-            by_first.setdefault(phrase[0], set()).add(phrase)
-    return {word: frozenset(found) for word, found in by_first.items()}
-
-
 def is_hidden(entry: str) -> bool:
     """Return whether an entry is one of the third that training does not see."""
     return zlib.crc32(entry.encode("utf-8")) % 3 == 0
@@ -127,7 +97,11 @@ def knowledge_columns(knowledge: Knowledge, word: Column, tokens: TokenTable, *,
     folded = [unaccented(value.lower()) for value in word.values]
     columns: dict[str, Column] = {}
     for name, table in knowledge.words.items():
-        levels = dict(zip(word.values, (_level(table, value, hidden) for value in folded), strict=True))
+        seen = [
+            0 if hidden and is_hidden(value) else level
+            for value, level in zip(folded, table.bins_of(folded), strict=True)
+        ]
+        levels = {value: str(level) if level else "-" for value, level in zip(word.values, seen, strict=True)}
         columns[PREFIX + name] = word.map_values(levels.__getitem__)
     if knowledge.phrases:
         strings = np.array(folded, dtype=object)[word.codes].tolist() if folded else []
@@ -153,13 +127,8 @@ def as_training_sees(table: FeatureTable) -> FeatureTable:
     return table.with_columns({name: table[twin] for name, twin in twins.items()})
 
 
-def _level(table: Mapping[str, int], word: str, hidden: bool) -> str:
-    level = table.get(word)
-    return "-" if level is None or (hidden and is_hidden(word)) else str(level)
-
-
 def _matches(
-    phrases: Mapping[str, frozenset[tuple[str, ...]]], words: Sequence[str], bounds: Sequence[int], *, hidden: bool
+    phrases: PhraseTable, words: Sequence[str], bounds: Sequence[int], *, hidden: bool
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return 1 at the first and 2 at the later tokens of every longest match, else 0; a match stays in its document."""
     codes = np.zeros(len(words), dtype=np.int64)
@@ -169,7 +138,7 @@ def _matches(
     while row < len(words):
         while row >= end:
             end = next(ends)
-        found = phrases.get(words[row])
+        found = phrases.that_begin(words[row])
         size = _longest(found, words, row, end, hidden) if found else 0
         if size:
             codes[row] = 1

@@ -34,6 +34,7 @@ from typing import Any
 import regex
 
 from ensemble_deid.errors import CorpusError, RuleError
+from ensemble_deid.features.compiled_patterns import Compiled, keep_compiled, read_compiled
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import normalised_literals
 from ensemble_deid.note.reading import read
@@ -160,8 +161,11 @@ def read_patterns(path: Path) -> PatternSet:
     return parse_patterns(source, path=str(path))
 
 
-def parse_patterns(source: str, *, path: str = "<patterns>") -> PatternSet:
-    """Compile the text of a pattern file, which may name no word lists; `path` is only named in errors."""
+def parse_patterns(source: str, *, path: str = "<patterns>", keep: bool = False) -> PatternSet:
+    """Compile the text of a pattern file, which may name no word lists; `path` is only named in errors.
+
+    With `keep` the compiled regexes are kept in the user's cache (`compiled_patterns.py`).
+    """
     try:
         content = strict_toml(source)
     except tomllib.TOMLDecodeError as error:
@@ -170,15 +174,19 @@ def parse_patterns(source: str, *, path: str = "<patterns>") -> PatternSet:
     if not isinstance(tables, list) or not tables:
         raise RuleError(f"{path}: there is no [[pattern]] table")
     words = _read_words(content.get("words", {}), path)
+    compiled = read_compiled(source) if keep else {}
+    before = len(compiled)
     patterns: list[Pattern] = []
     for number, table in enumerate(tables, 1):
         place = f"{path}: pattern {number} ({table.get('name', 'unnamed')})"
-        pattern = _compile(table, words, place)
+        pattern = _compile(table, words, place, compiled)
         if any(other.name == pattern.name for other in patterns):
             raise RuleError(f"{place}: the name is used twice")
         patterns.append(pattern)
         if sum(len(other.regex.pattern) for other in patterns) > _LONGEST_OF_ALL:
             raise RuleError(f"{place}: the regexes up to here are longer than {_LONGEST_OF_ALL:,} characters")
+    if keep and len(compiled) > before:
+        keep_compiled(source, compiled)
     return PatternSet(str(content.get("name", Path(path).stem)), tuple(patterns), source)
 
 
@@ -229,7 +237,8 @@ def _expand(source: str, words: Mapping[str, _Piece], place: str, *, verbose: bo
     return _CALL.sub(lambda call: words[call[1]].inside(verbose=verbose), source)
 
 
-def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str) -> Pattern:
+def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str, known: Compiled) -> Pattern:
+    """Return a pattern; its regex is taken from those that are known, or compiled and added to them."""
     unknown = sorted(set(table) - _KEYS)
     if unknown:
         raise RuleError(f"{place}: unknown key {unknown[0]!r}; known: {', '.join(sorted(_KEYS))}")
@@ -243,7 +252,10 @@ def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str) -> 
         flags |= _FLAGS[name]
     try:
         source = _expand(table["regex"], words, place, verbose=bool(flags & regex.X))
-        compiled = regex.compile(normalised_literals(source), flags)
+        key = (normalised_literals(source), flags)
+        if key not in known:
+            known[key] = regex.compile(*key)
+        compiled = known[key]
     except (regex.error, RecursionError, OverflowError) as error:
         raise RuleError(f"{place}: the regex does not compile: {error}") from None
     group = table.get("group", 0)

@@ -104,7 +104,7 @@ def joined_column(table: FeatureTable, windows: Sequence[Window], sequence: Int3
             raise ValueError(f"the window {window} has several places, and so no single value")
         column = table[window.column]
         pad = len(column.values)
-        shifted = _shifted(column.codes, window.first, sequence, pad)
+        shifted = codes_at(column.codes, window.first, sequence, pad)
         if code is None:
             distinct, code = np.unique(shifted, return_inverse=True)
             values = [(column.values[c] if c < pad else "<>",) for c in distinct.tolist()]
@@ -116,7 +116,7 @@ def joined_column(table: FeatureTable, windows: Sequence[Window], sequence: Int3
     return Column(codes, tuple("\x1f".join(parts) for parts in values))
 
 
-def _shifted(codes: Int32s, offset: int, sequence: Int32s, pad: int) -> Int64s:
+def codes_at(codes: Int32s, offset: int, sequence: Int32s, pad: int) -> Int64s:
     """Return the codes `offset` tokens away, `pad` where that is outside the token's sequence."""
     out = np.full(len(codes), pad, dtype=np.int64)
     n = len(codes)

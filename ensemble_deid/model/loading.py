@@ -176,7 +176,7 @@ def _load_feature_extractor(
 ) -> FeatureExtractor:
     source = (directory / PATTERNS).read_text(encoding="utf-8")
     # An empty pattern set cannot be written as a pattern file.
-    patterns = parse_patterns(source, path=str(directory / PATTERNS)) if source else NO_PATTERNS
+    patterns = parse_patterns(source, path=str(directory / PATTERNS), keep=True) if source else NO_PATTERNS
     lexicon = Lexicon.from_json((directory / LEXICON).read_text(encoding="utf-8"))
     bpe = Bpe.from_bytes((directory / BPE).read_bytes()) if config.text.bpe_vocabulary else None
     patterns = relabelled(patterns, manifest.choices).restricted_to(manifest.labels)

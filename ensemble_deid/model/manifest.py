@@ -4,9 +4,11 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from ensemble_deid.keys import SigningKey, TrustedKeys
 from ensemble_deid.note.document import Document
 from ensemble_deid.parsing import strict_json
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 FILE = "manifest.json"
 SIGNATURE = "manifest.sig"
 VARIABLE = "ENSEMBLE_DEID_TRUSTED_KEYS"
@@ -28,6 +30,7 @@ REPLACED = ".ensemble-deid-replaced"
 MOST_LABELS = 200
 _LONGEST_LABEL = 100
 _CHECKSUM = "checksum"
+_JUST_NOW = 2_000_000_000
 _PURPOSE = "model"
 _KINDS: Mapping[str, type] = {
     "labels": list,
@@ -75,11 +78,14 @@ class Manifest:
     @property
     def checksum(self) -> str:
         """A SHA-256 over the whole manifest: it reveals an edited manifest, and tells one model from another."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(self._content(), sort_keys=True).encode()).hexdigest()
 
     def to_json(self) -> str:
         """Return the manifest as JSON text, its own checksum at the end."""
-        return json.dumps({**asdict(self), _CHECKSUM: self.checksum}, indent=1, ensure_ascii=False) + "\n"
+        return json.dumps({**self._content(), _CHECKSUM: self.checksum}, indent=1, ensure_ascii=False) + "\n"
+
+    def _content(self) -> dict[str, Any]:
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
 def installed_packages() -> dict[str, str]:
@@ -106,7 +112,22 @@ def file_hashes(directory: Path) -> dict[str, str]:
     """Return the SHA-256 of every file of a model directory but the manifest and its signature, by name."""
     others = (FILE, SIGNATURE)
     files = sorted(path for path in directory.iterdir() if path.is_file() and path.name not in others)
-    return {path.name: _sha256(path) for path in files}
+    return {path.name: _digest(path) for path in files}
+
+
+def _digest(path: Path) -> str:
+    """Return the SHA-256 of a file, which is read once in a process as long as it stays the same file."""
+    status = path.stat()
+    if time.time_ns() - status.st_ctime_ns < _JUST_NOW:
+        # Another change could come within one tick of the file system's clock.
+        return _digest_of.__wrapped__(path, ())
+    return _digest_of(path, (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+
+
+@lru_cache(maxsize=1000)
+def _digest_of(path: Path, _identity: tuple[int, ...]) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def read_manifest(directory: Path, *, trust: str | Path | None = None) -> Manifest:
@@ -220,7 +241,7 @@ def _check_files(directory: Path, expected: Mapping[str, Any]) -> None:
         path = directory / name
         if Path(name).name != name or not path.is_file():
             raise ModelError(f"{path}: missing; the model is incomplete")
-        if _sha256(path) != digest:
+        if _digest(path) != digest:
             hint = " (a reviewed rule list goes in with `rules replace`)" if path.suffix == ".rules" else ""
             raise ModelError(f"{path}: truncated or edited since the model was saved{hint}")
 
@@ -253,7 +274,7 @@ def write_private_manifest(model: Path) -> None:
     folder = model / PRIVATE
     names = sorted(path.name for path in folder.iterdir() if path.name != FILE) if folder.is_dir() else []
     if names:
-        content = {"belongs_to": _sha256(model / _ANCHOR), "files": {name: _sha256(folder / name) for name in names}}
+        content = {"belongs_to": _digest(model / _ANCHOR), "files": {name: _digest(folder / name) for name in names}}
         (folder / FILE).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -273,7 +294,7 @@ def private_files(model: Path, *names: str, purpose: str) -> Path:
         path = folder / name
         if not path.is_file():
             raise ModelError(f"{path}: missing; the model's private files are incomplete")
-        if _sha256(path) != known[name]:
+        if _digest(path) != known[name]:
             raise ModelError(f"{path}: truncated or edited since the model was saved")
     return folder
 
@@ -305,10 +326,6 @@ def _hashes(model: Path) -> dict[str, str]:
         raise ModelError(f"{path}: damaged ({type(error).__name__})") from None
     if any(Path(name).name != name or name == FILE for name in files):
         raise ModelError(f"{path}: damaged: a file outside the folder")
-    if owner != _sha256(model / _ANCHOR):
+    if owner != _digest(model / _ANCHOR):
         raise ModelError(f"{path.parent}: the private files of another model")
     return files
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -201,7 +201,7 @@ def export_model(model: Path, out: Path, *, shareable: bool = False, compact: bo
 
 
 def _compact(directory: Path, manifest: Manifest) -> None:
-    """Store an encoder's weights in eight bits, the network's in half precision, and the CRF compressed."""
+    """Store an encoder's weights in eight bits, the network's in half precision, the CRF's in single precision."""
     config = make_config(manifest.config, place=str(directory / FILE))
     for name in config.submodels:
         compact_submodel(name, directory, labels=manifest.labels, config=config)

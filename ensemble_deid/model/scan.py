@@ -15,7 +15,6 @@ however common it is: which of the two corpora it comes from is by lot (a permut
 """
 
 import json
-import lzma
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,7 +29,8 @@ from ensemble_deid.evaluation.bootstrap import fisher_greater
 from ensemble_deid.model.manifest import FILE
 from ensemble_deid.note.document import Document
 from ensemble_deid.parsing import strict_json
-from ensemble_deid.taggers.crf.crfsuite_file import decompressed
+from ensemble_deid.taggers.crf.tagger import FILE as CRF_WEIGHTS
+from ensemble_deid.taggers.crf.weights import CrfWeights
 
 ALL_FILES, ALL_LABELS = "any file", "any label"
 UNITS = WHOLE, WORD = "whole", "word"
@@ -125,18 +125,14 @@ def scan_model(
 
 
 def file_text(path: Path) -> str:
-    """Return a file as lower-case text; bytes that are no text become other characters, which end a run.
-
-    Raises ModelError for a compressed file that is cut off, or larger than a model can be.
-    """
+    """Return a file as lower-case text; bytes that are no text become other characters, which end a run."""
+    if path.name.endswith(CRF_WEIGHTS):
+        # A file that is not what its name says is searched as it is.
+        with suppress(ModelError):
+            return "\n".join(CrfWeights.of_file(path).attributes()).lower()
     data = path.read_bytes()
-    if path.suffix == ".xz":
-        # Whoever has the model can read what is compressed.
-        with suppress(lzma.LZMAError):
-            data = decompressed(data)
     text = data.decode("utf-8", errors="replace")
     if path.suffix == ".json":
-        # A file that is not what its name says is searched as it is.
         with suppress(ValueError):
             text = json.dumps(strict_json(data), ensure_ascii=False)
     return text.lower()

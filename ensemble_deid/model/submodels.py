@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from ensemble_deid.config import Config
-from ensemble_deid.corpora.resample import resample_corpus
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.features.batch import Batch, word_column
 from ensemble_deid.features.columns import word_columns
@@ -34,6 +33,9 @@ def with_resampled_copies(train: Batch, *, copies: int, config: Config) -> Batch
     it learns where names stand. Within a copy and a patient the values are consistent (`corpora/resample.py`), and they
     come from other sources than the public lists.
     """
+    # Here, not above: only training needs it.
+    from ensemble_deid.corpora.resample import resample_corpus
+
     # Folds may keep sites together; who is replaced by whom is decided patient by patient.
     notes = [replace(document, fold_group=None) for document in train.documents]
     documents = (*notes, *resample_corpus(notes, copies=copies, seed=config.seed))

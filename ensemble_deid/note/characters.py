@@ -12,7 +12,7 @@ import regex
 
 from ensemble_deid.note.folding import ALIKE, INVISIBLE, look_alikes, visible
 from ensemble_deid.note.markup import Change
-from ensemble_deid.resources import listed_words
+from ensemble_deid.word_tables import listed_words
 
 _STYLED = regex.compile(
     r"[\uff01-\uff5e\uffe0-\uffee\U0001d400-\U0001d7ff\ufb00-\ufb06\u2102-\u2138\u2145-\u2149\u2160-\u217f\u2460-\u24ff"

@@ -14,7 +14,7 @@ from functools import cache
 from types import MappingProxyType
 
 from ensemble_deid.note.document import Document
-from ensemble_deid.resources import listed_words
+from ensemble_deid.word_tables import listed_words
 
 NAMES: Mapping[str, str] = MappingProxyType(
     {

@@ -12,7 +12,7 @@ from functools import cache
 from statistics import median
 
 from ensemble_deid.note.markup import Change
-from ensemble_deid.resources import listed_words
+from ensemble_deid.word_tables import listed_words
 
 _SEPARATORS = " \n.·•∙‧-_*~|+"
 _LEAST_SHOWN, _LEAST_CAPITALS = 4, 6

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 
-from ensemble_deid.resources import listed_words
+from ensemble_deid.word_tables import listed_words
 
 Change = tuple[int, int, str]
 

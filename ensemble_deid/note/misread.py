@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from ensemble_deid.note.markup import Change
-from ensemble_deid.resources import listed_words
+from ensemble_deid.word_tables import listed_words
 
 _DIGITS = {"O": "0", "o": "0", "l": "1", "I": "1", "S": "5", "B": "8"}
 _LETTERS = {"0": "o", "1": "l", "5": "s"}

@@ -30,8 +30,7 @@ def measure_statistics(
     Keys that fewer than `min_patients` patients have are left out.
     """
     keys = statistics_keys(table, context)
-    statistics = KeyStatistics.measured(keys, correct)
-    return statistics.of_many_patients(keys, context.patients, min_patients) if min_patients > 1 else statistics
+    return KeyStatistics.measured(keys, correct, patients=context.patients, min_patients=min_patients)
 
 
 def candidate_features(

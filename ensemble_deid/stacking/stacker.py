@@ -29,7 +29,7 @@ from ensemble_deid.stacking.statistics import KeyStatistics
 from ensemble_deid.stacking.svm import Sigmoid, Svm
 from ensemble_deid.taggers.base import Proposals
 
-SVM, STATISTICS, SETTINGS = "stacker.safetensors", "stacker_statistics.json", "stacker.json"
+SVM, STATISTICS, SETTINGS = "stacker.safetensors", "stacker_statistics.safetensors", "stacker.json"
 SITE = "stacker_site.json"
 """What the final estimator learned from reviewed notes of a site (`site_stage.py`)."""
 
@@ -180,7 +180,7 @@ class Stacker:
     def save(self, directory: Path, *, variant: str = "") -> None:
         """Write arrays as safetensors and the rest as JSON; the files of a `variant` carry its name."""
         (directory / _of(SVM, variant)).write_bytes(self.svm.to_bytes())
-        (directory / _of(STATISTICS, variant)).write_text(self.statistics.to_json(), encoding="utf-8")
+        (directory / _of(STATISTICS, variant)).write_bytes(self.statistics.to_bytes())
         content = {
             "submodels": list(self.submodels),
             "labels": list(self.labels),
@@ -204,7 +204,7 @@ class Stacker:
     def load(cls, directory: Path, *, variant: str = "") -> "Stacker":
         """Read what `save` wrote. Raises ModelError."""
         svm = Svm.from_bytes((directory / _of(SVM, variant)).read_bytes())
-        statistics = KeyStatistics.from_json((directory / _of(STATISTICS, variant)).read_text(encoding="utf-8"))
+        statistics = KeyStatistics.of_file(directory / _of(STATISTICS, variant))
         settings = directory / _of(SETTINGS, variant)
         try:
             content = strict_json(settings.read_text(encoding="utf-8"))

@@ -5,53 +5,79 @@ out-of-fold candidates with that key, and those of them that are correct. For a 
 out its own group (the patient, or the site where folds keep sites together).
 """
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ensemble_deid.arrays import Flags, Floats
 from ensemble_deid.errors import ModelError
-from ensemble_deid.parsing import strict_json
+from ensemble_deid.mapped import MappedArrays, StringTable, to_file_bytes
 from ensemble_deid.stacking.context import KINDS
 
 _PRIOR_WEIGHT = 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class KeyStatistics:
-    """Kind -> key -> (correct, total), and the share of correct candidates overall."""
+class KeyCounts:
+    """Keys with two counts each, (correct, total): `pairs` (n, 2)."""
 
-    counts: Mapping[str, Mapping[str, tuple[int, int]]] = field(repr=False)
+    keys: StringTable = field(repr=False)
+    pairs: NDArray[np.uint32] = field(repr=False)
+
+    @classmethod
+    def of(cls, counts: Mapping[str, tuple[int, int]]) -> "KeyCounts":
+        """Return the table of counts by key."""
+        keys = StringTable.of(counts)
+        return cls(keys, np.array([counts[key] for key in keys], dtype=np.uint32).reshape(len(keys), 2))
+
+    def of_keys(self, names: Sequence[str]) -> tuple[Floats, Flags]:
+        """Return the counts of each key, (n, 2), 0 where the table lacks it, and whether it has it, (n,)."""
+        index: dict[str, int] = {}
+        number = [index.setdefault(name, len(index)) for name in names]
+        places = self.keys.find(list(index))[number] if names else np.zeros(0, np.int64)
+        known = places >= 0
+        pairs = np.zeros((len(names), 2))
+        pairs[known] = self.pairs[places[known]]
+        return pairs, known
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyStatistics:
+    """The counts of each kind's keys, and the share of correct candidates overall."""
+
+    counts: Mapping[str, KeyCounts] = field(repr=False)
     prior: float
 
     @classmethod
-    def measured(cls, keys: Mapping[str, Sequence[str]], correct: Flags) -> "KeyStatistics":
-        """Count keys; each kind has a sequence with one key per candidate."""
-        counts: dict[str, dict[str, tuple[int, int]]] = {}
+    def measured(
+        cls,
+        keys: Mapping[str, Sequence[str]],
+        correct: Flags,
+        *,
+        patients: Sequence[str] = (),
+        min_patients: int = 1,
+    ) -> "KeyStatistics":
+        """Count keys; each kind has a sequence with one key per candidate.
+
+        Keys that fewer than `min_patients` of the candidates' `patients` have are left out.
+        """
+        counts: dict[str, KeyCounts] = {}
         truth = correct.tolist()
         for kind, names in keys.items():
             table: dict[str, tuple[int, int]] = {}
             for name, is_correct in zip(names, truth, strict=True):
                 good, total = table.get(name, (0, 0))
                 table[name] = (good + is_correct, total + 1)
-            counts[kind] = dict(sorted(table.items()))
+            if min_patients > 1:
+                owners = Counter(name for name, _ in set(zip(names, patients, strict=True)))
+                table = {name: pair for name, pair in table.items() if owners[name] >= min_patients}
+            counts[kind] = KeyCounts.of(table)
         return cls(counts, float(correct.mean()) if len(correct) else 0.5)
-
-    def of_many_patients(
-        self, keys: Mapping[str, Sequence[str]], patients: Sequence[str], min_patients: int
-    ) -> "KeyStatistics":
-        """Return the statistics without the keys that fewer than `min_patients` patients have.
-
-        `keys` are those that were counted, and `patients` has the patient of each candidate.
-        """
-        kept = {}
-        for kind, names in keys.items():
-            owners = Counter(name for name, _ in set(zip(names, patients, strict=True)))
-            kept[kind] = {name: pair for name, pair in self.counts[kind].items() if owners[name] >= min_patients}
-        return KeyStatistics(kept, self.prior)
 
     def columns(
         self,
@@ -68,33 +94,38 @@ class KeyStatistics:
         parts = []
         for kind in KINDS:
             names = keys[kind]
-            table = self.counts[kind]
-            pairs = np.array([table.get(name, (0, 0)) for name in names], dtype=np.float64).reshape(len(names), 2)
+            pairs, known = self.counts[kind].of_keys(names)
             if own_correct is not None and own_group is not None:
-                known = np.array([name in table for name in names], dtype=bool)
                 pairs[known] -= _own_counts(names, own_group, own_correct)[known]
             rate = (pairs[:, 0] + _PRIOR_WEIGHT * self.prior) / (pairs[:, 1] + _PRIOR_WEIGHT)
             rate = np.clip(rate, 1e-3, 1 - 1e-3)
             parts += [np.log(rate / (1 - rate)), np.log1p(pairs[:, 1])]
         return np.stack(parts, axis=1)
 
-    def to_json(self) -> str:
-        """Return the table as JSON text."""
-        counts = {kind: {key: list(pair) for key, pair in table.items()} for kind, table in self.counts.items()}
-        return json.dumps({"prior": self.prior, "counts": counts}, ensure_ascii=False, separators=(",", ":"))
+    def to_bytes(self) -> bytes:
+        """Return the tables as safetensors."""
+        arrays: dict[str, NDArray[Any]] = {"prior": np.array([self.prior])}
+        for kind, table in self.counts.items():
+            arrays |= {**table.keys.to_arrays(kind), f"{kind}.pairs": table.pairs}
+        return to_file_bytes(arrays)
 
     @classmethod
-    def from_json(cls, text: str) -> "KeyStatistics":
-        """Read what `to_json` gave. Raises ModelError."""
+    def of_file(cls, path: Path) -> "KeyStatistics":
+        """Map what `to_bytes` gave. Raises ModelError."""
         try:
-            content = strict_json(text)
-            counts = {
-                kind: {str(key): (int(pair[0]), int(pair[1])) for key, pair in content["counts"][kind].items()}
-                for kind in KINDS
-            }
-            return cls(counts, float(content["prior"]))
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError):
-            raise ModelError("the stacker's statistics are damaged") from None
+            arrays = MappedArrays.of_file(path).arrays
+            counts = {kind: KeyCounts(StringTable.of_arrays(arrays, kind), arrays[f"{kind}.pairs"]) for kind in KINDS}
+            (prior,) = arrays["prior"].tolist()
+            for table in counts.values():
+                if table.pairs.dtype.kind != "u" or table.pairs.shape != (len(table.keys), 2):
+                    raise ValueError("the counts do not fit the keys")
+                if (table.pairs[:, 0] > table.pairs[:, 1]).any():
+                    raise ValueError("more are correct than there are")
+            if not 0 <= prior <= 1:
+                raise ValueError("a share that is none")
+        except (ValueError, KeyError, TypeError):
+            raise ModelError(f"{path}: the stacker's statistics are damaged") from None
+        return cls(counts, prior)
 
 
 def _own_counts(names: Sequence[str], groups: Sequence[str], correct: Flags) -> Floats:

@@ -8,8 +8,8 @@ import re
 from functools import cache
 
 from ensemble_deid.note.labels import CATEGORY_OF_TYPE
-from ensemble_deid.resources import listed_words
 from ensemble_deid.surrogates.lists import plain_list
+from ensemble_deid.word_tables import listed_words
 
 AROUND = 120
 """Characters on either side that tell what a span is."""

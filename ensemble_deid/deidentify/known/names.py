@@ -11,9 +11,9 @@ from enum import IntEnum
 from functools import cache
 
 from ensemble_deid.deidentify.known.words import Words
-from ensemble_deid.resources import listed_words
 from ensemble_deid.surrogates.affixes import CREDENTIALS, KEPT_PARTS, SUFFIXES, TITLES
 from ensemble_deid.surrogates.lists import name_lists
+from ensemble_deid.word_tables import listed_words
 
 # Ordinary words: what is on the public lists of English and medical words, such as `long`, `may` or `foley`.
 

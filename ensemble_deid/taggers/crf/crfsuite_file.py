@@ -1,19 +1,14 @@
-"""The weights of a CRF on disk: as CRFsuite writes them, and in a compact form, checked at every step.
+"""The weights of a CRF as CRFsuite writes them, checked at every step.
 
 CRFsuite's own reader trusts the file and crashes on a damaged one; this one raises ModelError. Format: CRFsuite 0.12,
-`lib/crf/src/crf1d_model.c` (header, features) and `lib/cqdb/src/cqdb.c` (the string tables). The compact form has the
-same without hash tables, weights in single precision: safetensors, compressed.
+`lib/crf/src/crf1d_model.c` (header, features) and `lib/cqdb/src/cqdb.c` (the string tables).
 """
 
-import lzma
 import struct
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
 
 from ensemble_deid.arrays import Floats, Int64s
 from ensemble_deid.errors import ModelError
@@ -25,9 +20,7 @@ _CHUNK = struct.Struct("<4sII")
 _VERSION = 100
 _MOST_LABELS = 1000
 _STATE, _TRANSITION = 0, 1
-_LARGEST, _MEMORY, _PRESET = 2**28, 2**26, 6
-MAGIC = b"lCRF"
-"""How a file of CRFsuite begins."""
+_MAGIC = b"lCRF"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +47,7 @@ def _read(data: bytes) -> CrfsuiteWeights:
     # The number of features in the header (the fifth field) is never written; the features' own chunk has it.
     magic, size, kind, version, _, n_labels, n_attributes, *places = _HEADER.unpack_from(data)
     features_at, labels_at, attributes_at, label_references_at, attribute_references_at = places
-    if magic != MAGIC or kind != b"FOMC" or version != _VERSION or size != len(data):
+    if magic != _MAGIC or kind != b"FOMC" or version != _VERSION or size != len(data):
         raise ModelError("the CRF's model file is damaged: its header does not fit")
     for name, at in ((b"FEAT", features_at), (b"LFRF", label_references_at), (b"AFRF", attribute_references_at)):
         if _CHUNK.unpack_from(data, at)[0] != name:
@@ -110,59 +103,3 @@ def _read_strings(data: bytes, at: int, count: int) -> tuple[str, ...]:
     if not np.array_equal(np.flatnonzero(text == 0), np.cumsum(lengths) - 1):
         raise ModelError("the CRF's model file is damaged: its strings are out of order")
     return tuple(text.tobytes().decode("utf-8").split("\0")[:-1])
-
-
-def compact_weights(read: CrfsuiteWeights) -> bytes:
-    """Return the compact form. The same weights give the same bytes."""
-    order = np.lexsort((read.label_of_weight, read.attribute_of_weight))
-    tensors: dict[str, NDArray[Any]] = {
-        "attributes": np.frombuffer("\0".join(read.attributes).encode(), np.uint8),
-        "labels": np.frombuffer("\0".join(read.labels).encode(), np.uint8),
-        # Differences of sorted numbers are small, and compress well.
-        "attribute": np.diff(read.attribute_of_weight[order], prepend=0).astype(np.uint32),
-        "label": read.label_of_weight[order].astype(np.uint16),
-        "weight": read.weight[order].astype(np.float32),
-        "transitions": read.transitions,
-    }
-    return lzma.compress(save(tensors), preset=_PRESET)
-
-
-def _strings(data: bytes) -> tuple[str, ...]:
-    return tuple(data.decode("utf-8").split("\0")) if data else ()
-
-
-def decompressed(data: bytes) -> bytes:
-    """Return what was compressed. Raises ModelError for more than a model can have, and LZMAError."""
-    reader = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY)
-    content = reader.decompress(data, max_length=_LARGEST)
-    if not reader.eof:
-        raise ModelError("damaged, or larger than a model can be")
-    return content
-
-
-def read_compact_weights(data: bytes) -> CrfsuiteWeights:
-    """Decode the compact form. Raises ModelError when it is damaged, or larger than a model can be."""
-    try:
-        tensors = load(decompressed(data))
-        attributes, labels = (_strings(tensors[name].tobytes()) for name in ("attributes", "labels"))
-        read = CrfsuiteWeights(
-            labels,
-            attributes,
-            attribute_of_weight=np.cumsum(tensors["attribute"], dtype=np.int64),
-            label_of_weight=tensors["label"].astype(np.int64),
-            weight=tensors["weight"].astype(np.float64),
-            transitions=tensors["transitions"].astype(np.float64),
-        )
-    except (lzma.LZMAError, SafetensorError, KeyError, ValueError, AttributeError) as error:
-        raise ModelError(f"damaged ({type(error).__name__})") from None
-    fits = (
-        read.attribute_of_weight.shape == read.label_of_weight.shape == read.weight.shape == (read.weight.size,)
-        and read.transitions.shape == (len(labels), len(labels))
-        and (read.attribute_of_weight < len(attributes)).all()
-        and (read.label_of_weight < len(labels)).all()
-        and np.isfinite(read.weight).all()
-        and np.isfinite(read.transitions).all()
-    )
-    if not fits:
-        raise ModelError("damaged: its parts do not fit each other")
-    return read

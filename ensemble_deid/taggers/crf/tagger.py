@@ -17,38 +17,27 @@ from ensemble_deid.features.knowledge import PREFIX as KNOWLEDGE_PREFIX
 from ensemble_deid.features.stanza_tags import COLUMNS as STANZA_COLUMNS
 from ensemble_deid.features.table import Column
 from ensemble_deid.features.vocabulary import patient_of_token, patients_by_value
-from ensemble_deid.features.windows import joined_column
+from ensemble_deid.features.windows import Window, codes_at, joined_column
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import LinearChain
-from ensemble_deid.taggers.crf.crfsuite_file import (
-    MAGIC,
-    CrfsuiteWeights,
-    compact_weights,
-    read_compact_weights,
-    read_crfsuite,
-)
+from ensemble_deid.taggers.crf.crfsuite_file import read_crfsuite
+from ensemble_deid.taggers.crf.weights import CrfWeights
 from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, STANZA_WINDOWS, knowledge_windows, read_windows
 from ensemble_deid.taggers.decoding import decode, tag_probabilities
 from ensemble_deid.taggers.sequences import chain_proposals, merge_lines, sequence_of_rows
 
-FILE, COMPACT = "crf.crfsuite", "crf.weights.xz"
+FILE = "crf.safetensors"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CrfTagger:
-    """A linear-chain CRF (Lafferty et al. 2001), its weights as arrays.
-
-    Attribute `row_of[a]` has the weights `first[row]` to `first[row + 1]` of `weight`, for the tags in `tag`.
-    """
+    """A linear-chain CRF (Lafferty et al. 2001). `tag` (labels,) has the scheme's tag for each label of the weights."""
 
     scheme: TagScheme
     config: CrfConfig
-    data: bytes = field(repr=False)
-    row_of: dict[str, int] = field(repr=False)
-    first: Int64s = field(repr=False)
+    weights: CrfWeights = field(repr=False)
     tag: Int64s = field(repr=False)
-    weight: Floats = field(repr=False)
     chain: LinearChain = field(repr=False)
 
     @classmethod
@@ -87,77 +76,81 @@ class CrfTagger:
             progress(f"CRF: {len(starts)} sequences, {len(columns)} windows, {config.max_iterations} iterations")
             patient = patient_of_token(train.documents, train.tokens)
             crf.fit(_Items(columns, bounds, patient, min_patients=config.min_patients), labels)
-            data = path.read_bytes()
-        return cls.from_bytes(data, scheme=scheme, config=config)
+            weights = CrfWeights.of_crfsuite(read_crfsuite(path.read_bytes()))
+        return cls.of_weights(weights, scheme=scheme, config=config)
 
     @classmethod
-    def from_bytes(cls, data: bytes, *, scheme: TagScheme, config: CrfConfig) -> Self:
-        """Return the tagger for the bytes of a CRFsuite model, or of its compact form. Raises ModelError."""
-        read = read_crfsuite(data) if data.startswith(MAGIC) else read_compact_weights(data)
+    def of_weights(cls, weights: CrfWeights, *, scheme: TagScheme, config: CrfConfig) -> Self:
+        """Return the tagger with these weights. Raises ModelError where their labels are not tags of the scheme."""
         code = {tag: k for k, tag in enumerate(scheme.tags)}
-        if any(label not in code for label in read.labels):
+        if any(label not in code for label in weights.labels):
             raise ModelError("the CRF's model file has tags that the model's manifest does not name")
-        return cls(scheme, config, data, *_arrays(read, np.array([code[label] for label in read.labels]), len(code)))
+        tag = np.array([code[label] for label in weights.labels], dtype=np.int64)
+        return cls(scheme, config, weights, tag, _chain(weights, tag, len(code)))
 
     def propose(self, batch: Batch, *, n_best: int) -> Proposals:
         """Return the spans of the best tagging and of the n best, scored with exact marginals."""
-        columns, starts = _columns(batch, self.config)
-        decoded = decode(self.chain, self.emissions(columns, len(batch.tokens)), starts, n=n_best)
+        emissions, starts = self.emissions(batch)
+        decoded = decode(self.chain, emissions, starts, n=n_best)
         return chain_proposals(decoded, batch.tokens, self.scheme, source="crf")
 
     def probabilities(self, batch: Batch) -> Floats:
         """Return the exact marginal probability of every tag of the scheme at every token, (n_tokens, tags)."""
-        columns, starts = _columns(batch, self.config)
-        return tag_probabilities(self.chain, self.emissions(columns, len(batch.tokens)), starts)
+        return tag_probabilities(self.chain, *self.emissions(batch))
 
-    def emissions(self, columns: Sequence[tuple[str, Column]], n_tokens: int) -> Floats:
-        """Return the score of every tag at every token, (n_tokens, tags): weights are looked up by code."""
-        scores = np.zeros((n_tokens, len(self.scheme.tags)))
-        for name, column in columns:
-            rows = np.array([self.row_of.get(f"{name}={value}", -1) for value in column.values], dtype=np.int64)
-            known = np.flatnonzero(rows >= 0)
-            if not len(known):
+    def emissions(self, batch: Batch) -> tuple[Floats, Int32s]:
+        """Return the score of every tag at every token, (n_tokens, tags), and the first row of each sequence."""
+        starts, sequence = _sequences(batch, self.config)
+        scores = np.zeros((len(batch.tokens), len(self.scheme.tags)))
+        numbers: dict[str, Int64s] = {}
+        shifted: dict[Window, Int64s] = {}
+        for name, windows in _named_windows(batch, self.config):
+            known = self.weights.windows.get(name)
+            if known is None:
                 continue
-            # Only the weights of values in this batch are made dense; row 0 is for unknown values.
-            dense = np.zeros((len(known) + 1, scores.shape[1]))
-            begin = self.first[rows[known]]
-            sizes = self.first[rows[known] + 1] - begin
-            row = np.repeat(np.arange(1, len(known) + 1), sizes)
-            at = np.arange(len(row)) + np.repeat(begin - np.cumsum(sizes) + sizes, sizes)
-            dense[row, self.tag[at]] = self.weight[at]
-            place = np.zeros(len(rows), dtype=np.int64)
-            place[known] = np.arange(1, len(known) + 1)
-            scores += dense[place[column.codes]]
-        return scores
+            for window in windows:
+                if window.column not in numbers:
+                    numbers[window.column] = self.weights.numbers(window.column, batch.table[window.column])
+                if window not in shifted:
+                    codes = batch.table[window.column].codes
+                    pad = len(batch.table[window.column].values)
+                    shifted[window] = numbers[window.column][codes_at(codes, window.first, sequence, pad)]
+            sizes = [len(self.weights.columns[window.column]) for window in windows]
+            tokens, places = known.places([shifted[window] for window in windows], sizes)
+            if len(tokens):
+                self._add(scores, tokens, places + known.first)
+        return scores, starts
+
+    def _add(self, scores: Floats, tokens: Int64s, attributes: Int64s) -> None:
+        """Add to the scores of each token the weights of an attribute."""
+        weights = self.weights
+        distinct, number = np.unique(attributes, return_inverse=True)
+        begin = weights.begins[distinct].astype(np.int64)
+        sizes = weights.begins[distinct + 1] - begin
+        row = np.repeat(np.arange(len(distinct)), sizes)
+        at = np.arange(len(row)) + np.repeat(begin - np.cumsum(sizes) + sizes, sizes)
+        dense = np.zeros((len(distinct), scores.shape[1]))
+        dense[row, self.tag[weights.label[at]]] = weights.weight[at]
+        if len(tokens) == len(scores):
+            scores += dense[number]
+        else:
+            scores[tokens] += dense[number]
 
     def save(self, directory: Path) -> None:
-        """Write the model file as CRFsuite made it, or as it was compacted."""
-        (directory / (FILE if self.data.startswith(MAGIC) else COMPACT)).write_bytes(self.data)
+        """Write the weights."""
+        (directory / FILE).write_bytes(self.weights.to_bytes())
 
     @staticmethod
     def compact_saved(directory: Path) -> None:
-        """Replace the file that `save` wrote by its compact form, unless it has that already."""
-        if not (directory / FILE).is_file():
-            return
-        (directory / COMPACT).write_bytes(compact_weights(read_crfsuite((directory / FILE).read_bytes())))
+        """Round the weights that `save` wrote to single precision."""
+        data = CrfWeights.of_file(directory / FILE).compact().to_bytes()
         (directory / FILE).unlink()
+        (directory / FILE).write_bytes(data)
 
     @classmethod
     def load(cls, directory: Path, *, scheme: TagScheme, config: CrfConfig, device: str) -> Self:
-        """Read the model file without CRFsuite's own reader, which crashes on damaged files.
-
-        Raises ModelError for a damaged file, and for a compact one that is larger than a model can be.
-        """
-        path = directory / COMPACT if (directory / COMPACT).is_file() else directory / FILE
-        data = path.read_bytes()
-        if path.name == FILE and not data.startswith(MAGIC):
-            raise ModelError("the CRF's model file is damaged: its header does not fit")
-        try:
-            return cls.from_bytes(data, scheme=scheme, config=config)
-        except ModelError as error:
-            if path.name == COMPACT:
-                raise ModelError(f"{path}: {error}") from None
-            raise
+        """Map the model file. Raises ModelError for a damaged one."""
+        return cls.of_weights(CrfWeights.of_file(directory / FILE), scheme=scheme, config=config)
 
 
 class _Items:
@@ -194,8 +187,19 @@ class _Items:
 
 def _columns(batch: Batch, config: CrfConfig) -> tuple[list[tuple[str, Column]], Int32s]:
     """Return the named window columns of a batch, and the first row of each sequence."""
+    starts, sequence = _sequences(batch, config)
+    named = _named_windows(batch, config)
+    return [(name, joined_column(batch.table, windows, sequence)) for name, windows in named], starts
+
+
+def _sequences(batch: Batch, config: CrfConfig) -> tuple[Int32s, Int32s]:
+    """Return the first row of each sequence, and the number of each token's."""
     starts = merge_lines(batch.tokens, max_tokens=config.max_sequence)
-    sequence = sequence_of_rows(starts, len(batch.tokens))
+    return starts, sequence_of_rows(starts, len(batch.tokens))
+
+
+def _named_windows(batch: Batch, config: CrfConfig) -> list[tuple[str, tuple[Window, ...]]]:
+    """Return the windows over a batch's columns. Raises ModelError where the batch lacks one."""
     present = set(batch.table.names)
     built_in = DEFAULT_WINDOWS
     built_in += knowledge_windows([name for name in batch.table.names if name.startswith(KNOWLEDGE_PREFIX)])
@@ -208,24 +212,18 @@ def _columns(batch: Batch, config: CrfConfig) -> tuple[list[tuple[str, Column]],
         missing = [window.column for window in windows if window.column not in present]
         if missing:
             raise ModelError(f"the CRF's window {name} asks for the feature {missing[0]!r}, which is not there")
-    return [(name, joined_column(batch.table, windows, sequence)) for name, windows in named], starts
+    return named
 
 
-def _arrays(
-    read: CrfsuiteWeights, tag: Int64s, n_tags: int
-) -> tuple[dict[str, int], Int64s, Int64s, Floats, LinearChain]:
-    """Return attribute rows, where each row's weights begin, their tags, these, and the chain, in the scheme's order.
+def _chain(weights: CrfWeights, tag: Int64s, n_tags: int) -> LinearChain:
+    """Return the chain in the scheme's order of tags.
 
     A tag that does not occur in training gets a very low score, so that it is never predicted.
     """
-    order = np.argsort(read.attribute_of_weight, kind="stable")
-    first = np.searchsorted(read.attribute_of_weight[order], np.arange(len(read.attributes) + 1))
-    tags, weight = tag[read.label_of_weight[order]], read.weight[order]
     transitions = np.zeros((n_tags, n_tags))
-    transitions[np.ix_(tag, tag)] = read.transitions
+    transitions[np.ix_(tag, tag)] = weights.transitions
     never = np.ones(n_tags, dtype=bool)
     never[tag] = False
     start = np.where(never, -100.0, 0.0)
     transitions[:, never] = -100.0
-    chain = LinearChain(transitions, start, np.zeros(n_tags))
-    return {a: k for k, a in enumerate(read.attributes)}, first.astype(np.int64), tags, weight, chain
+    return LinearChain(transitions, start, np.zeros(n_tags))

@@ -1,0 +1,217 @@
+"""Arrays and sorted strings that are mapped from a file: nothing is parsed, and processes share the memory.
+
+The files are safetensors, whose own reader for numpy copies every array.
+"""
+
+import math
+import mmap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from ensemble_deid.arrays import Int64s
+from ensemble_deid.parsing import strict_json
+
+_KINDS: Mapping[str, str] = {
+    "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4",
+    "U64": "<u8", "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8",
+}  # fmt: skip
+_METADATA = "__metadata__"
+_MOST_HEADER = 10_000_000
+_HEAD = 8
+_MASKS = np.array([2**64 - 2 ** (64 - 8 * size) for size in range(_HEAD + 1)], np.uint64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MappedArrays:
+    """The arrays of a safetensors file, read-only, and its metadata."""
+
+    arrays: Mapping[str, NDArray[Any]] = field(repr=False)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_file(cls, path: Path) -> "MappedArrays":
+        """Map a file. Raises ValueError where it is damaged."""
+        with path.open("rb") as stream:
+            if not path.stat().st_size:
+                raise ValueError("the file is empty")
+            return cls.of_bytes(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+
+    @classmethod
+    def of_bytes(cls, data: bytes | mmap.mmap) -> "MappedArrays":
+        """Read the bytes of a file without copying them. Raises ValueError where they are damaged."""
+        length = int.from_bytes(data[:_HEAD], "little")
+        if not 0 < length <= min(_MOST_HEADER, len(data) - _HEAD):
+            raise ValueError("the header does not fit")
+        header = strict_json(data[_HEAD : _HEAD + length])
+        if not isinstance(header, dict):
+            raise ValueError("the header does not fit")
+        metadata = header.pop(_METADATA, {})
+        begin = _HEAD + length
+        try:
+            found = {name: _array(data, begin, **about) for name, about in header.items()}
+        except TypeError:
+            raise ValueError("the header does not fit") from None
+        if sum(array.nbytes for array in found.values()) != len(data) - begin:
+            raise ValueError("the arrays do not fill the file")
+        return cls(found, metadata)
+
+
+def _array(data: bytes | mmap.mmap, begin: int, dtype: str, shape: list[int], data_offsets: list[int]) -> NDArray[Any]:
+    low, high = data_offsets
+    kind, count = np.dtype(_KINDS.get(dtype, "V1")), math.prod(shape)
+    if kind.kind == "V" or not 0 <= low <= high <= len(data) - begin or min(shape, default=0) < 0:
+        raise ValueError("an array does not fit")
+    if high - low != count * kind.itemsize:
+        raise ValueError("an array does not fit")
+    return np.frombuffer(data, kind, count=count, offset=begin + low).reshape(shape) if count else np.zeros(shape, kind)
+
+
+def to_file_bytes(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None) -> bytes:
+    """Return the bytes of a safetensors file; the same arrays give the same bytes."""
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    return bytes(save(contiguous, metadata=dict(metadata or {}) or None))
+
+
+@dataclass(frozen=True, eq=False)
+class StringTable(Sequence[str]):
+    """Distinct strings in code point order: string k is `text[starts[k]:ends[k]]`, in UTF-8.
+
+    A string is found by the number that its first eight bytes spell, then by comparison of the whole string.
+    """
+
+    text: NDArray[np.uint8] = field(repr=False)
+    starts: NDArray[np.uint32] = field(repr=False)
+    ends: NDArray[np.uint32] = field(repr=False)
+
+    @classmethod
+    def of(cls, strings: Iterable[str]) -> "StringTable":
+        """Return the table of strings, sorted, each once, with a zero after each."""
+        encoded = sorted({string.encode("utf-8") for string in strings})
+        ends = np.cumsum([len(one) + 1 for one in encoded], dtype=np.int64) - 1
+        text = b"".join(one + b"\0" for one in encoded)
+        return cls(np.frombuffer(text, np.uint8), *_bounds(ends.astype(np.uint32)))
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]], name: str) -> "StringTable":
+        """Return what `to_arrays` gave. Raises ValueError where it is damaged, KeyError where it is missing."""
+        text, ends = arrays[f"{name}.text"], arrays[f"{name}.ends"]
+        if text.dtype != np.uint8 or ends.dtype != np.uint32 or text.ndim != 1 or ends.ndim != 1:
+            raise ValueError("the strings are not strings")
+        fits = len(text) == int(ends[-1]) + 1 if len(ends) else not len(text)
+        table = cls(text, *_bounds(ends))
+        if not fits or (ends[1:] <= ends[:-1]).any() or not table.in_order:
+            raise ValueError("the strings are out of order")
+        text.tobytes().decode("utf-8")
+        return table
+
+    def to_arrays(self, name: str) -> dict[str, NDArray[Any]]:
+        """Return the arrays of a table that `of` made, under names that begin with `name`."""
+        return {f"{name}.text": self.text, f"{name}.ends": self.ends}
+
+    @cached_property
+    def heads(self) -> NDArray[np.uint64]:
+        """The first eight bytes of each string as a number, (n,)."""
+        return self._numbers(0, np.arange(len(self.ends)))
+
+    def _numbers(self, offset: int, places: Int64s) -> NDArray[np.uint64]:
+        """Return the eight bytes from an offset on of some strings as numbers; a string's end counts as zeros."""
+        starts = self.starts[places].astype(np.int64) + offset
+        sizes = np.clip(self.ends[places].astype(np.int64) - starts, 0, _HEAD)
+        inside = max(0, len(self.text) - _HEAD + 1)
+        # (places,): the eight bytes from each place of the text on, however they are aligned
+        every = np.ndarray((inside,), ">u8", np.ascontiguousarray(self.text).data, strides=(1,))
+        found = np.zeros(len(places), np.uint64)
+        whole = starts < inside
+        found[whole] = every[starts[whole]] & _MASKS[sizes[whole]]
+        for row in np.flatnonzero(~whole & (sizes > 0)).tolist():
+            some = self.text[starts[row] : starts[row] + sizes[row]].tobytes()
+            found[row] = int.from_bytes(some.ljust(_HEAD, b"\0"), "big")
+        return found
+
+    @property
+    def in_order(self) -> bool:
+        """Whether each string is greater than the one before it."""
+        before, offset, numbers = np.arange(max(0, len(self.ends) - 1)), 0, self.heads
+        first, second = numbers[:-1], numbers[1:]
+        sizes = self.ends.astype(np.int64) - self.starts
+        while len(before):
+            if (second < first).any():
+                return False
+            before = before[first == second]
+            offset += _HEAD
+            if (sizes[before + 1] <= sizes[before])[sizes[before] <= offset].any():
+                return False
+            before = before[sizes[before] > offset]
+            first, second = (self._numbers(offset, before + step) for step in (0, 1))
+        return True
+
+    def find(self, strings: Sequence[str]) -> Int64s:
+        """Return the place of each string in the table, -1 where it is not there, int64 (n,)."""
+        found = np.full(len(strings), -1, dtype=np.int64)
+        if not len(self.ends) or not strings:
+            return found
+        encoded = [string.encode("utf-8", "surrogatepass") for string in strings]
+        heads = np.frombuffer(b"".join([one[:_HEAD].ljust(_HEAD, b"\0") for one in encoded]), ">u8").astype(np.uint64)
+        low = np.searchsorted(self.heads, heads, side="left")
+        high = np.searchsorted(self.heads, heads, side="right")
+        for place in np.flatnonzero(low < high).tolist():
+            found[place] = self._between(encoded[place], int(low[place]), int(high[place]))
+        return found
+
+    def _between(self, wanted: bytes, low: int, high: int) -> int:
+        """Return the place of a string among those from `low` to before `high`, -1 where it is not there."""
+        while low < high:
+            middle = (low + high) // 2
+            one = self._bytes(middle)
+            if one == wanted:
+                return middle
+            low, high = (middle + 1, high) if one < wanted else (low, middle)
+        return -1
+
+    def beginning_with(self, prefix: str) -> range:
+        """Return the places of the strings that begin with a prefix."""
+        encoded = prefix.encode("utf-8", "surrogatepass")
+        head = encoded[:_HEAD]
+        first = int.from_bytes(head.ljust(_HEAD, b"\0"), "big")
+        last = int.from_bytes(head.ljust(_HEAD, b"\xff"), "big")
+        low, high = (
+            int(np.searchsorted(self.heads, np.uint64(value), side=side))
+            for value, side in ((first, "left"), (last, "right"))
+        )
+        return range(self._first_from(encoded, low, high), self._first_from(encoded + b"\xff" * _HEAD, low, high))
+
+    def _first_from(self, wanted: bytes, low: int, high: int) -> int:
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if self._bytes(middle) < wanted else (low, middle)
+        return low
+
+    def _bytes(self, place: int) -> bytes:
+        return self.text[int(self.starts[place]) : int(self.ends[place])].tobytes()
+
+    def __contains__(self, string: object) -> bool:
+        return isinstance(string, str) and int(self.find([string])[0]) >= 0
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self[k] for k in range(*place.indices(len(self)))]
+        return self._bytes(range(len(self))[place]).decode("utf-8")
+
+    def __iter__(self) -> Iterator[str]:
+        text, starts = self.text.tobytes(), self.starts.tolist()
+        return (text[a:b].decode("utf-8") for a, b in zip(starts, self.ends.tolist(), strict=True))
+
+
+def _bounds(ends: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """Return where strings begin and end that have one byte between them."""
+    return np.concatenate([np.zeros(1, np.uint32), ends[:-1] + np.uint32(1)])[: len(ends)], ends

@@ -1,0 +1,220 @@
+"""The weights of a CRF as arrays that are mapped from its file, not parsed.
+
+A value of a feature has a number, its place in the sorted values of its column. A window over one to four columns is
+then a number, too, and its weights are found by binary search among the numbers that training met there: no string is
+built or hashed, and none can be taken for another.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ensemble_deid.arrays import Floats, Int64s
+from ensemble_deid.errors import ConfigError, ModelError, RuleError
+from ensemble_deid.features.table import Column
+from ensemble_deid.features.windows import Window, parse_windows
+from ensemble_deid.mapped import MappedArrays, StringTable, to_file_bytes
+from ensemble_deid.taggers.crf.crfsuite_file import CrfsuiteWeights
+
+BEYOND = "<>"
+"""The value of a window that lies outside the sequence."""
+_JOINT = "\x1f"
+_MOST = 2**63
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowWeights:
+    """What one window's values weigh: `keys` (values,) ascending, as `values_as_key` makes them.
+
+    Value k has the weights from `first + k` on in `CrfWeights.begins`.
+    """
+
+    windows: tuple[Window, ...]
+    keys: NDArray[np.unsignedinteger[Any]] = field(repr=False)
+    first: int
+
+    def places(self, values: Sequence[Int64s], sizes: Sequence[int]) -> tuple[Int64s, Int64s]:
+        """Return the tokens whose values have weights, and the place of each one's value.
+
+        `values` has the number of each token's value for each window, -1 where training did not meet it.
+        """
+        key, known = values[0], values[0] >= 0
+        for more, size in zip(values[1:], sizes[1:], strict=True):
+            key, known = key * size + more, known & (more >= 0)
+        tokens = np.flatnonzero(known)
+        wanted = key[tokens].astype(self.keys.dtype)
+        at = np.minimum(np.searchsorted(self.keys, wanted), max(0, len(self.keys) - 1))
+        hit = self.keys[at] == wanted if len(self.keys) else np.zeros(len(tokens), bool)
+        return tokens[hit], at[hit]
+
+
+@dataclass(frozen=True, eq=False)
+class CrfWeights:
+    """Labels, the values of each column, weights by window, and transitions (labels, labels).
+
+    `counts` (attributes,) says how many of the weights in `weight`, for the labels in `label`, each attribute has.
+    """
+
+    labels: tuple[str, ...]
+    columns: Mapping[str, StringTable] = field(repr=False)
+    windows: Mapping[str, WindowWeights] = field(repr=False)
+    counts: NDArray[Any] = field(repr=False)
+    label: NDArray[Any] = field(repr=False)
+    weight: NDArray[Any] = field(repr=False)
+    transitions: Floats = field(repr=False)
+
+    @cached_property
+    def begins(self) -> NDArray[np.int32]:
+        """Where the weights of each attribute begin, (attributes + 1,)."""
+        begins = np.zeros(len(self.counts) + 1, dtype=np.int32)
+        np.cumsum(self.counts, out=begins[1:])
+        return begins
+
+    @classmethod
+    def of_crfsuite(cls, read: CrfsuiteWeights) -> "CrfWeights":
+        """Return the weights that CRFsuite learned."""
+        order = np.lexsort((read.label_of_weight, read.attribute_of_weight))
+        begins = np.searchsorted(read.attribute_of_weight[order], np.arange(len(read.attributes) + 1))
+        by_window: dict[str, list[tuple[tuple[str, ...], int]]] = {}
+        for row, attribute in enumerate(read.attributes):
+            name, _, value = attribute.partition("=")
+            by_window.setdefault(name, []).append((tuple(value.split(_JOINT)), row))
+        parsed = {name: parse_windows(name, place="the CRF's file") for name in sorted(by_window)}
+        columns = _values_by_column(parsed, by_window)
+        found: dict[str, WindowWeights] = {}
+        rows: list[int] = []
+        for name, windows in parsed.items():
+            fitting = [(values, row) for values, row in by_window[name] if len(values) == len(windows)]
+            tables = [columns[window.column] for window in windows]
+            most = math.prod(map(len, tables))
+            if most >= _MOST:
+                raise ConfigError(f"crf.windows: {name}: too many values to tell apart")
+            places = [table.find([values[k] for values, _ in fitting]) for k, table in enumerate(tables)]
+            key = places[0]
+            for more, table in zip(places[1:], tables[1:], strict=True):
+                key = key * len(table) + more
+            sort = np.argsort(key)
+            kind = next(kind for kind in (np.uint16, np.uint32, np.uint64) if most <= np.iinfo(kind).max)
+            found[name] = WindowWeights(windows, key[sort].astype(kind), len(rows))
+            rows += [fitting[k][1] for k in sort.tolist()]
+        attribute = np.array(rows, dtype=np.int64)
+        counts = (begins[1:] - begins[:-1])[attribute]
+        at = order[np.repeat(begins[attribute] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())]
+        small = np.uint8 if len(read.labels) < 2**8 else np.uint16
+        return cls(
+            read.labels,
+            columns,
+            found,
+            counts=counts.astype(small),
+            label=read.label_of_weight[at].astype(small),
+            weight=read.weight[at],
+            transitions=read.transitions,
+        )
+
+    def compact(self) -> "CrfWeights":
+        """Return the same with weights in single precision."""
+        return CrfWeights(
+            self.labels,
+            self.columns,
+            self.windows,
+            counts=self.counts,
+            label=self.label,
+            weight=self.weight.astype(np.float32),
+            transitions=self.transitions,
+        )
+
+    def to_bytes(self) -> bytes:
+        """Return the file's bytes. The same weights give the same bytes."""
+        arrays: dict[str, NDArray[Any]] = {
+            "labels": _text(self.labels),
+            "columns": _text(self.columns),
+            "windows": _text(self.windows),
+            "counts": self.counts,
+            "label": self.label,
+            "weight": self.weight,
+            "transitions": self.transitions,
+        }
+        for number, table in enumerate(self.columns.values()):
+            arrays |= table.to_arrays(f"column.{number}")
+        for number, window in enumerate(self.windows.values()):
+            arrays[f"keys.{number}"] = window.keys
+        return to_file_bytes(arrays)
+
+    @classmethod
+    def of_file(cls, path: Path) -> "CrfWeights":
+        """Map what `to_bytes` gave. Raises ModelError where it is damaged."""
+        try:
+            return cls._of_arrays(MappedArrays.of_file(path).arrays)
+        except (ValueError, KeyError, IndexError, OverflowError, RuleError) as error:
+            raise ModelError(f"{path}: damaged ({type(error).__name__})") from None
+
+    @classmethod
+    def _of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "CrfWeights":
+        labels, columns, names = (_names(arrays[name]) for name in ("labels", "columns", "windows"))
+        tables = {name: StringTable.of_arrays(arrays, f"column.{k}") for k, name in enumerate(columns)}
+        windows: dict[str, WindowWeights] = {}
+        first = 0
+        for number, name in enumerate(names):
+            keys = arrays[f"keys.{number}"]
+            windows[name] = WindowWeights(parse_windows(name, place="the CRF's file"), keys, first)
+            first += len(keys)
+            most = math.prod(len(tables[window.column]) for window in windows[name].windows)
+            if keys.dtype.kind != "u" or keys.ndim != 1 or most >= _MOST or (keys[1:] <= keys[:-1]).any():
+                raise ValueError("the values of a window are out of order")
+            if len(keys) and int(keys[-1]) >= most:
+                raise ValueError("a value that is none")
+        counts, label, weight, transitions = (arrays[name] for name in ("counts", "label", "weight", "transitions"))
+        fits = (
+            len(windows) == len(names)
+            and counts.shape == (first,)
+            and label.shape == weight.shape == (int(counts.sum()),)
+            and transitions.shape == (len(labels), len(labels))
+            and (counts.dtype.kind, label.dtype.kind, weight.dtype.kind, transitions.dtype.kind) == ("u", "u", "f", "f")
+            and int(label.max(initial=0)) < max(1, len(labels))
+            and np.isfinite(np.add.reduce(weight, dtype=np.float64))
+            and np.isfinite(transitions).all()
+        )
+        if not fits:
+            raise ValueError("the parts do not fit each other")
+        return cls(labels, tables, windows, counts=counts, label=label, weight=weight, transitions=transitions)
+
+    def numbers(self, name: str, column: Column) -> Int64s:
+        """Return the number of each value of a column, and of what lies beyond, (values + 1,); -1 for unknown ones."""
+        return self.columns[name].find([*column.values, BEYOND])
+
+    def attributes(self) -> Iterator[str]:
+        """Yield each attribute that has a weight as CRFsuite spells it, in the order of `counts`."""
+        for name, window in self.windows.items():
+            tables = [self.columns[part.column] for part in window.windows]
+            for key in window.keys.tolist():
+                values: list[str] = []
+                for table in reversed(tables):
+                    key, place = divmod(key, len(table))
+                    values.append(table[place])
+                yield f"{name}={_JOINT.join(reversed(values))}"
+
+
+def _values_by_column(
+    parsed: Mapping[str, tuple[Window, ...]], by_window: Mapping[str, list[tuple[tuple[str, ...], int]]]
+) -> dict[str, StringTable]:
+    values: dict[str, set[str]] = {}
+    for name, windows in parsed.items():
+        for k, window in enumerate(windows):
+            met = values.setdefault(window.column, set())
+            met.update(found[k] for found, _ in by_window[name] if len(found) == len(windows))
+    return {name: StringTable.of(met) for name, met in sorted(values.items())}
+
+
+def _text(names: Sequence[str] | Mapping[str, Any]) -> NDArray[np.uint8]:
+    return np.frombuffer("\0".join(names).encode(), np.uint8)
+
+
+def _names(text: NDArray[Any]) -> tuple[str, ...]:
+    data = text.tobytes()
+    return tuple(data.decode("utf-8").split("\0")) if data else ()

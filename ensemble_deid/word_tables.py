@@ -1,0 +1,165 @@
+"""Public lists of words and phrases, as they are in `rules/knowledge`: lines that are searched where they are.
+
+Only what is looked up becomes a string of Python.
+"""
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ensemble_deid.errors import ConfigError, RuleError
+from ensemble_deid.mapped import StringTable
+from ensemble_deid.resources import rules_directory
+
+_LARGEST = 100_000_000
+_MOST_WORDS = 1_000_000
+_LINE_END, _TAB, _ZERO = b"\n\t0"
+
+
+def unzipped(path: Path, data: bytes) -> bytes:
+    """Return the lines of a list, each with its end. Raises RuleError where they are damaged or too many."""
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+            content = stream.read(_LARGEST + 1)
+        content.decode("utf-8")
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        raise RuleError(f"{path}: damaged ({type(error).__name__})") from None
+    if len(content) > _LARGEST:
+        raise RuleError(f"{path}: larger than {_LARGEST:,} bytes")
+    return content if not content or content.endswith(b"\n") else content + b"\n"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WordTable(Mapping[str, int]):
+    """Words with bins from 1 to 9."""
+
+    words: StringTable = field(repr=False)
+    bins: NDArray[np.uint8] = field(repr=False)
+
+    @classmethod
+    def of_lines(cls, content: bytes, path: Path) -> "WordTable":
+        """Read lines of a word, a tab and a bin. Raises RuleError with the line at fault."""
+        text = np.frombuffer(content, np.uint8)
+        line_ends = np.flatnonzero(text == _LINE_END)
+        starts = np.concatenate([[0], line_ends + 1])[: len(line_ends)]
+        bins = text[line_ends - 1] - _ZERO
+        wrong = (line_ends - starts < 3) | (text[line_ends - 2] != _TAB) | (bins < 1) | (bins > 9)
+        if wrong.any():
+            line = 1 + int(np.flatnonzero(wrong)[0])
+            raise RuleError(f"{path}: line {line}: expected a word, a tab and a bin from 1 to 9")
+        words = StringTable(text, starts.astype(np.uint32), (line_ends - 2).astype(np.uint32))
+        if words.in_order:
+            return cls(words, bins)
+        found = dict(zip(words, bins.tolist(), strict=True))
+        words = StringTable.of(found)
+        return cls(words, np.array([found[word] for word in words], np.uint8))
+
+    def bins_of(self, words: Sequence[str]) -> list[int]:
+        """Return the bin of each word, 0 where the table lacks it."""
+        places = self.words.find(words)
+        return np.where(places < 0, 0, self.bins[places] if len(self.bins) else 0).tolist()
+
+    def __getitem__(self, word: str) -> int:
+        level = self.bins_of([word])[0]
+        if not level:
+            raise KeyError(word)
+        return level
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.words
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.words)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PhraseTable:
+    """Phrases of words with one blank between them."""
+
+    phrases: StringTable = field(repr=False)
+    longest: int
+    _seen: dict[str, frozenset[tuple[str, ...]]] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    def of(cls, phrases: Iterable[str], *, longest: int) -> "PhraseTable":
+        """Return the table of phrases in any order; those of more than `longest` words are never found."""
+        return cls(StringTable.of(phrases), longest)
+
+    @classmethod
+    def of_lines(cls, content: bytes, *, longest: int) -> "PhraseTable":
+        """Read a phrase a line."""
+        text = np.frombuffer(content, np.uint8)
+        ends = np.flatnonzero(text == _LINE_END)
+        starts = np.concatenate([[0], ends + 1])[: len(ends)]
+        phrases = StringTable(text, starts.astype(np.uint32), ends.astype(np.uint32))
+        return cls(phrases if phrases.in_order else StringTable.of(phrases), longest)
+
+    def that_begin(self, word: str) -> frozenset[tuple[str, ...]]:
+        """Return the phrases whose first word is `word`, as tuples of words; what was asked for is kept."""
+        found = self._seen.get(word)
+        if found is None:
+            lines = [word] if word in self.phrases else []
+            longer = self.phrases.beginning_with(f"{word} ")
+            lines += self.phrases[longer.start : longer.stop]
+            split = (tuple(line.split(" ")) for line in lines)
+            found = frozenset(phrase for phrase in split if len(phrase) <= self.longest)
+            if len(self._seen) < _MOST_WORDS:
+                self._seen[word] = found
+        return found
+
+
+@lru_cache(maxsize=32)
+def read_word_table(path: Path) -> tuple[WordTable, str]:
+    """Read a list of words once, with its SHA-256. Raises OSError, and RuleError with the line at fault."""
+    data = path.read_bytes()
+    return WordTable.of_lines(unzipped(path, data), path), sha256(data).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListedWords(Set[str]):
+    """The words of a public list; what was asked for is kept."""
+
+    table: WordTable = field(repr=False)
+    _seen: dict[str, bool] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    def _from_iterable(cls, words: Iterable[str]) -> frozenset[str]:  # type: ignore[override]
+        return frozenset(words)
+
+    def __contains__(self, word: object) -> bool:
+        found = self._seen.get(word)  # type: ignore[call-overload]
+        if found is None:
+            found = word in self.table
+            if len(self._seen) < _MOST_WORDS:
+                self._seen[str(word)] = found
+        return bool(found)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.table)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+
+@cache
+def listed_words(name: str) -> ListedWords:
+    """Return the words of a public list of `rules/knowledge/en`, such as `english`, without case and accents.
+
+    Raises ConfigError where the installation lacks it.
+    """
+    path = rules_directory() / "knowledge" / "en" / f"{name}.words.gz"
+    try:
+        return ListedWords(read_word_table(path)[0])
+    except OSError as error:
+        raise ConfigError(f"{path}: the list of words cannot be read ({error.strerror})") from None
