@@ -314,7 +314,8 @@ class Night:
         orders = self._rows.cells.orders.found
         settled = {name: order for name, order in orders.items() if order is not None}
         commit.settle(settings_of(self._rows.notes.options), settled)
-        patients, left = set(), set(self._done.tags)
+        patients: set[str] = set()
+        left = set(self._done.tags)
         for before in commit.rows(tags=self._done.tags):
             row = self._done.row(before.tag)
             memory = {**row.memory, "outs": before.memory["outs"]}
@@ -336,7 +337,7 @@ class Night:
 
     def _settled_beside(self, commit: Commit) -> set[str]:
         """Return the patients of whom records without a note say something new."""
-        told = set()
+        told: set[str] = set()
         for before in commit.rows(tags=self._beside):
             row = self._beside[before.tag]
             commit.put(replace(row, due=None))
