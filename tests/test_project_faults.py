@@ -17,7 +17,7 @@ from ensemble_deid import Columns, RunSummary, SiteLists, deidentify_files, deid
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.input_options import InputOptions
 from ensemble_deid.deidentify.project import night as nights_of
-from ensemble_deid.deidentify.project.memory import possible_repeats
+from ensemble_deid.deidentify.project.memory import WaitingRows, possible_repeats
 from ensemble_deid.deidentify.project.night import (
     BROKEN_OFF,
     CORRECTED,
@@ -27,7 +27,7 @@ from ensemble_deid.deidentify.project.night import (
     Night,
     Project,
 )
-from ensemble_deid.deidentify.project.store import HELD, RELEASE, Store
+from ensemble_deid.deidentify.project.store import HELD, RELEASE, KeptNote, Store
 from ensemble_deid.deidentify.repeats import Known
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
@@ -457,6 +457,16 @@ def test_the_error_after_a_rotation_says_what_to_delete(tmp_path: Path, monkeypa
     with pytest.raises(ConfigError, match=r"another release was begun meanwhile; delete .*1\.jsonl"):
         site.night("1", [OTHER])
     assert {row.due for row in Store(tmp_path / "project", made_key("new")).rows()} == {RELEASE}
+
+
+def test_what_waits_for_the_end_of_a_night_is_sealed(tmp_path: Path) -> None:
+    waiting = WaitingRows(Store.create(tmp_path / "project", KEY))
+    row = KeptNote("t", "p", "i", {"found": [["Rose Okafor"]]})
+    for due in ("first", "last"):
+        waiting.add(replace(row, due=due))
+    assert (list(waiting.tags), waiting.row("t")) == (["t"], replace(row, due="last"))
+    waiting._file.seek(0)
+    assert b"Rose" not in waiting._file.read()
 
 
 def test_a_string_inside_other_words_is_not_joined() -> None:

@@ -625,6 +625,15 @@ def test_size_and_hash_of_what_a_map_leaves_out_are_left_out() -> None:
     assert digest not in written
 
 
+@pytest.mark.parametrize(
+    "given", [{"rules": {"id": FieldRule(FieldKind.DROP)}}, {"columns": Columns(id="id")}], ids=["rules", "columns"]
+)
+def test_options_of_columns_are_refused_beside_a_map_of_fhir(tmp_path: Path, given: dict[str, Any]) -> None:
+    (tmp_path / "a.ndjson").write_text("{}")
+    with pytest.raises(ConfigError, match="the input has none"):
+        note_source(tmp_path / "a.ndjson", InputOptions(record_map=RecordMap.read("fhir-r4"), **given), leave_out=[])
+
+
 def test_a_map_that_names_no_text_is_refused_where_there_is_one(tiny_model: Path, tmp_path: Path) -> None:
     write_table(tmp_path / "a.csv", mrn=MRN, text=NOTE)
     rules = {"mrn": {"kind": "pseudonym", "of": "patient"}}

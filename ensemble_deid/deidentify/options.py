@@ -79,8 +79,10 @@ class RunOptions:
 
     def add_known(self, patient: str, identifiers: Iterable[Identifier]) -> None:
         """Add what records say of a patient to the known identifiers."""
-        for identifier in identifiers if self.lists.known is not None else ():
-            self.lists.known.add(patient, identifier)
+        known = self.lists.known
+        if known is not None:
+            for identifier in identifiers:
+                known.add(patient, identifier)
 
     def known_of(self, patient: str) -> Sequence[Identifier]:
         """Return the known identifiers of a patient."""

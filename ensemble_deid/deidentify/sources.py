@@ -44,11 +44,12 @@ def note_source(given: str | Path, options: InputOptions, *, leave_out: Sequence
         raise ConfigError("a database needs --query and --table-out, and nothing else can use them")
     if format == "files" and (options.record_map is not None or options.rules):
         raise ConfigError("--map and --column say what surrounds the text: plain notes have nothing around them")
-    if format in MESSAGES and options.rules:
+    messages = format in MESSAGES or _is_fhir_lines(format, options)
+    if messages and options.rules:
         raise ConfigError("--column names columns of a table, or fields of JSONL: the input has none")
     if options.record_map is not None and options.keep_fields:
         raise ConfigError("--keep-fields hands out what a --map would leave out: give one of them")
-    if format in ("files", *MESSAGES) and options.columns not in (None, Columns()):
+    if (format == "files" or messages) and options.columns not in (None, Columns()):
         raise ConfigError("--text-column and the like name columns of a table, or fields of JSONL: the input has none")
     if options.keep_fields and format not in MESSAGES:
         raise ConfigError("--keep-fields is for FHIR and HL7, and the input is neither")
@@ -64,6 +65,11 @@ def note_source(given: str | Path, options: InputOptions, *, leave_out: Sequence
     if not path.is_file():
         raise CorpusError(f"{path}: there is no such file or folder")
     return _table(path, format, options, set())
+
+
+def _is_fhir_lines(format: str, options: InputOptions) -> bool:
+    given = options.record_map
+    return format == "jsonl" and given is not None and bool(given.fhir) and not (given.columns or given.tables)
 
 
 @dataclass(slots=True)
@@ -106,11 +112,10 @@ def _table(path: Path, format: str, options: InputOptions, authorities: set[str]
 
         rules = None if options.record_map is None else options.record_map.of_messages(format)
         return MessageFile(path, format, options.keep_fields, rules, authorities=authorities)
-    given = options.record_map
-    if format == "jsonl" and given is not None and given.fhir and not (given.columns or given.tables):
+    if options.record_map is not None and _is_fhir_lines(format, options):
         from ensemble_deid.corpora.messages.files import FhirLines
 
-        return FhirLines(path, given.fhir)
+        return FhirLines(path, options.record_map.fhir)
     columns = _columns(options, format, plain_name(path).stem)
     if format == "jsonl":
         from ensemble_deid.corpora.tables.json_lines import JsonLines

@@ -212,9 +212,9 @@ def _patient(segment: str, delimiters: Delimiters) -> tuple[str, str] | None:
     """Return the patient's first id, and the authority that gave it, "" where none is named."""
     fields = segment.split(delimiters.field)
     for part in fields[3].split(delimiters.repetition) if len(fields) > 3 else ():
-        name, _, _, authority, *_ = (*part.split(delimiters.component), "", "", "", "")
-        if name.strip():
-            return name.strip(), authority.split(delimiters.subcomponent)[0].strip()
+        components = [*part.split(delimiters.component), "", "", ""]
+        if name := components[0].strip():
+            return name, components[3].split(delimiters.subcomponent)[0].strip()
     return None
 
 

@@ -189,7 +189,9 @@ class _Reader:
         said = [element.attributes[name] for name in _ENCODED if name in element.attributes]
         if any(value not in _PLAIN for value in said):
             raise CorpusError(f"{self.place}: {place}: is encoded, or of another type than text")
-        content = [self._note(part, place) if isinstance(part, _Element) else part for part in element.content]
+        content: list[_Written | str] = [
+            self._note(part, place) if isinstance(part, _Element) else part for part in element.content
+        ]
         for part in content:
             if isinstance(part, _Written) and part.name not in _IN_TEXT:
                 # Of an element that nobody knows only the text is written.

@@ -127,7 +127,7 @@ def remember(record: Record, result: DeidentificationResult, context: Context, k
     columns = zip(cells.columns.dates, record.dates, strict=False)
     dates = {name: _written(value) for name, value in columns if value is not None and not cells.columns.keeps(name)}
     said = context.options.known_of(patient)
-    memory = {
+    memory: dict[str, Any] = {
         "known": _digest(known, said),
         "mentions": mentions,
         "dates": dates,

@@ -202,8 +202,15 @@ class Night:
         named = self.id_of(record) if self.source.format in ONE_FILE_A_NOTE else record.key
         content = hashlib.sha256(repr(record.cells()).encode("utf-8", "surrogatepass")).hexdigest()[:16]
         memory = {"beside": True, "year": latest_year(record), "outs": [self.place], **taught_beside(record)}
+        memory["new_id"] = self._new_key(record) if named == record.key else None
         row = self._kept(named or f"row {content} of {owner_of(record)}", record, memory)
         return replace(row, due=BROKEN_OFF)
+
+    def _new_key(self, record: Record) -> str | None:
+        """Return what a resource without an id of a column is called in the output."""
+        type, _, id = (record.key or "").partition("/")
+        kinds = (field.rule.of for field in record.fields if field.name == f"{type}.id" and field.value == id)
+        return next((f"{type}/{self.options.replacer.pseudonym(id, kind=kind)}" for kind in kinds), None)
 
     def _spans_digest(self, record: Record) -> str | None:
         """Return an HMAC of a note's spans in files of spans, "" for no spans; None where no file has its text."""
@@ -285,10 +292,8 @@ class Night:
         if row is None or given is None or given.input != row.input:
             raise CorpusError(f"{record.name}: the input has changed while it was read")
         year = None if record.patient is None else self._rows.years.years.get(str(record.patient))
-        passed, memory = self._rows.notes, {**row.memory, "new_id": rewritten.new.id, "year": year}
-        memory |= {
-            "new_patient": rewritten.new.patient,
-        }
+        passed, memory = self._rows.notes, {**row.memory, "year": year, "new_patient": rewritten.new.patient}
+        memory["new_id"] = self._new_key(record) if row.memory["id"] == record.key else rewritten.new.id
         if isinstance(note, Document):
             memory |= taught(passed.believed(note))
             memory |= taught_beside(record) if self._rows.cells.mapped else {}
@@ -314,7 +319,8 @@ class Night:
         orders = self._rows.cells.orders.found
         settled = {name: order for name, order in orders.items() if order is not None}
         commit.settle(settings_of(self._rows.notes.options), settled)
-        patients, left = set(), set(self._done.tags)
+        patients: set[str] = set()
+        left = set(self._done.tags)
         for before in commit.rows(tags=self._done.tags):
             row = self._done.row(before.tag)
             memory = {**row.memory, "outs": before.memory["outs"]}
@@ -336,7 +342,7 @@ class Night:
 
     def _settled_beside(self, commit: Commit) -> set[str]:
         """Return the patients of whom records without a note say something new."""
-        told = set()
+        told: set[str] = set()
         for before in commit.rows(tags=self._beside):
             row = self._beside[before.tag]
             commit.put(replace(row, due=None))
