@@ -267,7 +267,7 @@ def test_a_review_by_mouse(browser: Browser, service: Service) -> None:
     # A finished note offers to be opened again, and no decision.
     open_note(browser, "two")
     browser.press("j")
-    assert content(browser, "#finish").startswith("Open again")
+    assert content(browser, "#finish").startswith("Reopen")
     hidden = "['span-tools', 'edge-tools', 'label-field'].every((id) => document.getElementById(id).hidden)"
     assert browser.run(hidden)
     # Another order is asked for by the list, and the page goes on with the note that is open.

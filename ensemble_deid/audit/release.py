@@ -163,7 +163,9 @@ def _mapped(settings: Any, read: FieldRules, whole: tuple[str, ...]) -> InputOpt
     )
     if format in MESSAGES:
         return InputOptions(format=format, record_map=given)
-    beside = {name: tuple(n for n in getattr(named, name) if n not in read) for name in ("dates", "keep")}
+    beside: dict[str, Any] = {
+        name: tuple(n for n in getattr(named, name) if n not in read) for name in ("dates", "keep")
+    }
     return InputOptions(
         format=format,
         columns=replace(named, **beside),
@@ -173,7 +175,8 @@ def _mapped(settings: Any, read: FieldRules, whole: tuple[str, ...]) -> InputOpt
 
 
 def _columns(settings: Mapping[str, Any]) -> Columns:
-    return Columns(**{name: tuple(said) if isinstance(said, list) else said for name, said in settings.items()})
+    named: dict[str, Any] = {name: tuple(said) if isinstance(said, list) else said for name, said in settings.items()}
+    return Columns(**named)
 
 
 def _with(document: Document, facts: dict[str, str]) -> Document:
