@@ -48,7 +48,7 @@ def notes(draw: st.DrawFn) -> list[Document]:
 
 
 @given(originals=notes(), seed=st.integers(0, 5))
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_offsets_stay_true_and_no_string_stays(originals: list[Document], seed: int) -> None:
     copies = resample_corpus(originals, copies=1, seed=seed)
     for original, copy in zip(originals, copies, strict=True):

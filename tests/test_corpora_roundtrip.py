@@ -54,7 +54,7 @@ def notes(draw: st.DrawFn, format: str) -> Document:
 
 @pytest.mark.parametrize("format", sorted(LABELS))
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_what_is_written_is_read_again(format: str, data: st.DataObject) -> None:
     note = data.draw(notes(format))
     with TemporaryDirectory() as folder:

@@ -79,7 +79,7 @@ def notes(draw: st.DrawFn, format: str, identity: str = "101-01") -> Document:
 
 @pytest.mark.parametrize("format", TOOLS)
 @given(data=st.data())
-@settings(max_examples=80)
+@settings(max_examples=40)
 def test_what_is_written_is_read_again(format: str, data: st.DataObject) -> None:
     note = data.draw(notes(format))
     with TemporaryDirectory() as folder:

@@ -40,7 +40,7 @@ spans = st.builds(
 sides = st.lists(spans, max_size=6)
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(sides, sides, sides, sides)
 def test_each_point_is_what_counting_the_kept_annotations_gives(
     g1: list[Span], s1: list[Span], g2: list[Span], s2: list[Span]
@@ -56,7 +56,7 @@ def test_each_point_is_what_counting_the_kept_annotations_gives(
             assert curve.point(index) == curve.at(float(curve.thresholds[index]))
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(sides, st.sampled_from([0.1, 0.2, 0.6, 1.0]))
 def test_a_threshold_may_come_before_or_after_overlaps_are_dropped(given_spans: list[Span], threshold: float) -> None:
     before = drop_overlaps(span for span in given_spans if span.score >= threshold)

@@ -65,7 +65,8 @@ def test_an_ablation_of_it_is_refused_in_one_line(
     capsys.readouterr()
     assert main(["research", "ablate", str(out), str(tiny_dev), "--out", str(tmp_path / "report.md")]) == 2
     said = capsys.readouterr().err
-    assert "an ablation (but for --rows as-trained) needs private/stacking_dataset.safetensors, which exported" in said
+    assert "an ablation (but for --rows as-trained) needs private/stacking_dataset.safetensors" in said
+    assert "which exported and shareable models lack" in said
     assert said.count("\n") == 1
     assert not (tmp_path / "report.md").exists()
 

@@ -58,14 +58,24 @@ def static_page(title: str, body: Html, *, style: str) -> str:
 
 def static_head(title: str, *, style: str) -> Html:
     """Return the head of such a page."""
+    return page_head(title, style=style + PRINTED, policy=NO_SCRIPTS)
+
+
+NO_SCRIPTS = "default-src 'none'; style-src 'unsafe-inline'"
+"""The policy of a page that loads nothing and runs nothing."""
+
+
+def page_head(title: str, *, style: str, policy: str) -> Html:
+    """Return the head of a page that no search engine lists; `policy` says what it may load and run."""
     return element(
         "head",
         element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content="default-src 'none'; style-src 'unsafe-inline'"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="robots", content="noindex"),
+        element("meta", name="referrer", content="no-referrer"),
         element("title", title),
-        element("style", Html(style + PRINTED)),
+        element("style", Html(style)),
     )
 
 

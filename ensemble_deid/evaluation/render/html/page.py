@@ -18,7 +18,7 @@ from ensemble_deid.evaluation.render.html.curves import curve_section
 from ensemble_deid.evaluation.render.html.errors import Votes, error_section, words_section
 from ensemble_deid.evaluation.render.html.front import FrontPage, front_section, leak_section, summary_section
 from ensemble_deid.evaluation.render.html.labels import confusion_section, label_section, subgroup_section
-from ensemble_deid.evaluation.render.html.markup import Html, element, join, whole_page
+from ensemble_deid.evaluation.render.html.markup import NO_SCRIPTS, Html, element, join, page_head, whole_page
 from ensemble_deid.evaluation.render.html.tables import section
 from ensemble_deid.evaluation.subgroups import Subgroups, measure_subgroups
 from ensemble_deid.evaluation.views import VIEWS
@@ -142,27 +142,17 @@ def _page(
 ) -> str:
     main = element("main", *sections.values(), id="main", tabindex=-1)
     head = _head_of_page(title, warnings, include_text=include_text)
-    body = element("body", head, _navigation(tuple(sections)), main, dialog, _script(), _footer())
+    footer = element("footer", "Made by ensemble_deid. Every figure is defined in docs/evaluation.md.")
+    script = element("script", Html(_SCRIPT))
+    body = element("body", head, _navigation(tuple(sections)), main, dialog, script, footer)
     return whole_page(_head(title), body)
 
 
 def _head(title: str) -> Html:
     digest = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
     # Nothing can be loaded or sent, and no script but the page's own can run, whatever a note holds.
-    policy = (
-        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    return element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="robots", content="noindex"),
-        element("meta", name="referrer", content="no-referrer"),
-        element("title", title),
-        element("style", Html(_STYLE)),
-    )
+    scripts = f"; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    return page_head(title, style=_STYLE, policy=f"{NO_SCRIPTS}{scripts}")
 
 
 def _head_of_page(title: str, warnings: Sequence[str], *, include_text: bool) -> Html:
@@ -240,14 +230,6 @@ def _as_script_data(data: object) -> Html:
     """Return JSON in which no note text can end the script element that holds it."""
     text = json.dumps(data, ensure_ascii=False)
     return Html(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
-
-
-def _script() -> Html:
-    return element("script", Html(_SCRIPT))
-
-
-def _footer() -> Html:
-    return element("footer", "Made by ensemble_deid. Every figure is defined in docs/evaluation.md.")
 
 
 # How to read the report: definitions and keys.
