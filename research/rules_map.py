@@ -40,7 +40,7 @@ from ensemble_deid.evaluation.bootstrap import (
 from ensemble_deid.evaluation.curve import trace_curve
 from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.evaluation.render.figures import range_text
-from ensemble_deid.evaluation.render.html.markup import Html, element
+from ensemble_deid.evaluation.render.html.markup import Attribute, Html, element
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.note.digits import percent
 from ensemble_deid.note.document import Document
@@ -116,7 +116,8 @@ def by_group(gold: Sequence[Document], system: Sequence[Document], view: str) ->
     """Return true positives, false positives and false negatives of each site, or patient where there is none."""
     table = count_view(gold, system, view)
     group = {note.id: note.site or note.group for note in gold}
-    return sum_by_group(table.per_document, [group[name] for name in table.document_ids]).tolist()
+    counts: list[list[int]] = sum_by_group(table.per_document, [group[name] for name in table.document_ids]).tolist()
+    return counts
 
 
 def counts_of(gold: Sequence[Document], system: Sequence[Document]) -> dict[str, Any]:
@@ -128,7 +129,8 @@ class Map:
     """The cells of a corpus, run one by one."""
 
     def __init__(self, notes: Sequence[Document], dev: Sequence[Document], *, patterns: str, folder: Path) -> None:
-        self.notes, self.dev = notes, [as_read(note) for note in dev]
+        known = {note.patient for note in notes}
+        self.notes, self.dev = notes, [as_read(note) for note in dev if note.patient not in known]
         self._files = {start: str(weak_patterns(patterns, start, folder)) for start in ("5", "20")}
         self._files |= {"none": "none", "all": patterns}
 
@@ -199,7 +201,8 @@ def together(lines: Lines, counts: str) -> Int64s | None:
     """Return the counts of some lines by group, summed: (groups, 3); None where a line has none."""
     if not lines or any(counts not in line for line in lines):
         return None
-    return np.sum([line[counts] for line in lines], axis=0, dtype=np.int64)
+    summed: Int64s = np.sum([line[counts] for line in lines], axis=0, dtype=np.int64)
+    return summed
 
 
 def figure_of(lines: Lines, counts: str, measure: Measure) -> str:
@@ -289,14 +292,23 @@ def picture(lines: Lines) -> str:
                     points.append((_x(size, sizes, left), round(_TOP + _HIGH * (1 - recall), 1)))
             colour, dash = _COLOURS[start], "4 3" if system == before else None
             path = " ".join(f"{x},{y}" for x, y in points)
-            drawn = {"points": path, "fill": "none", "stroke": colour, "stroke_width": 2, "stroke_dasharray": dash}
+            drawn: dict[str, Attribute] = {
+                "points": path,
+                "fill": "none",
+                "stroke": colour,
+                "stroke_width": 2,
+                "stroke_dasharray": dash,
+            }
             parts.append(element("polyline", **drawn))
             parts += [element("circle", cx=x, cy=y, r=2.5, fill=colour) for x, y in points]
     for k, start in enumerate(STARTS):
         name = {"none": "no patterns", "all": "all patterns"}.get(start, f"{start} patterns")
         parts.append(element("text", name, x=_LEFT + 150 * k, y=_TOP + _HIGH + 52, fill=_COLOURS[start]))
-    box = {"viewBox": f"0 0 {2 * (_WIDTH + _LEFT) + 20} {_TOP + _HIGH + 62}", "font_family": "sans-serif"}
-    named = {"role": "img", "aria_label": "Token recall by number of notes", "font_size": 12}
+    box: dict[str, Attribute] = {
+        "viewBox": f"0 0 {2 * (_WIDTH + _LEFT) + 20} {_TOP + _HIGH + 62}",
+        "font_family": "sans-serif",
+    }
+    named: dict[str, Attribute] = {"role": "img", "aria_label": "Token recall by number of notes", "font_size": 12}
     return str(element("svg", *parts, xmlns="http://www.w3.org/2000/svg", **box, **named)) + "\n"
 
 
@@ -313,9 +325,19 @@ def _frame(left: int, title: str, sizes: Sequence[int]) -> list[Html]:
         parts.append(element("line", x1=left, x2=left + _WIDTH, y1=y, y2=y, stroke="#ddd"))
         parts.append(element("text", str(percentage), x=left - 6, y=y + 4, text_anchor="end", fill="#555"))
     for size in sizes:
-        where = {"x": _x(size, sizes, left), "y": _TOP + _HIGH + 16, "text_anchor": "middle", "fill": "#555"}
+        where: dict[str, Attribute] = {
+            "x": _x(size, sizes, left),
+            "y": _TOP + _HIGH + 16,
+            "text_anchor": "middle",
+            "fill": "#555",
+        }
         parts.append(element("text", str(size), **where))
-    middle = {"x": left + _WIDTH / 2, "y": _TOP + _HIGH + 32, "text_anchor": "middle", "fill": "#555"}
+    middle: dict[str, Attribute] = {
+        "x": left + _WIDTH / 2,
+        "y": _TOP + _HIGH + 32,
+        "text_anchor": "middle",
+        "fill": "#555",
+    }
     return [*parts, element("text", "annotated notes", **middle)]
 
 
