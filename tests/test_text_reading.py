@@ -330,6 +330,8 @@ def test_ordinary_text_is_its_own_reading(text: str) -> None:
         ("zip code 0 7 7 0 1 and 0 4 9 3 1 8 4 6", "04931846"),
         ("policy MM7 0 9 3 1 8 4 6", "70931846"),
         ("Tel: 0 2 5 5 5 0 1 3 4 (home)", "025550134"),
+        ("Philhealth 01-8 9 5 4 8 0 3 6 6-9", "01-895480366-9"),
+        ("MSH|^~|LAB|||04 196 2 and PID|||x", "041962"),
     ],
 )
 def test_a_labelled_number_with_blanks_is_one_number(text: str, number: str) -> None:
@@ -338,6 +340,11 @@ def test_a_labelled_number_with_blanks_is_one_number(text: str, number: str) -> 
     low, high = reading.original(at, at + len(number))
     assert text[low:high].replace(" ", "") == number
     assert set(reading.forms) == {"blanks in numbers"}
+
+
+@pytest.mark.parametrize("text", ["GAD-7 16/21 (3 3 3 2 2 1 2)", "Strength 5 5 5 5 5", "Claim 31 000 619 of the board"])
+def test_scores_and_groups_of_digits_stay(text: str) -> None:
+    assert read(text).text == text
 
 
 @pytest.mark.parametrize("separator", [" ", "\n"])
