@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ensemble_deid.features.batch import plain_batch
 from ensemble_deid.features.patterns import PatternSet, failed_examples, find_all, parse_patterns
 from ensemble_deid.features.position import line_labels
+from ensemble_deid.model.options import threshold_factor
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import is_invisible, normalised
 from ensemble_deid.note.reading import ROUNDS, Reading, as_read, read
@@ -376,6 +377,7 @@ def test_lower_case_becomes_usual_case() -> None:
 def test_forms_that_are_not_undone_are_told() -> None:
     capitals = "SEEN BY DR OKONKWO IN THE CLINIC, BLOOD PRESSURE STABLE, WILL RETURN TO SPRINGFIELD IN JUNE."
     assert (read(capitals).text, set(read(capitals).forms)) == (capitals, {"capitals"})
+    assert threshold_factor(read(capitals)) < threshold_factor(read(capitals.title())) == 1
 
 
 def test_what_a_scanner_misread_is_repaired() -> None:
