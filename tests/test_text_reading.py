@@ -332,7 +332,6 @@ def test_ordinary_text_is_its_own_reading(text: str) -> None:
         ("policy MM7 0 9 3 1 8 4 6", "70931846"),
         ("Tel: 0 2 5 5 5 0 1 3 4 (home)", "025550134"),
         ("Philhealth 01-8 9 5 4 8 0 3 6 6-9", "01-895480366-9"),
-        ("MSH|^~|LAB|||04 196 2 and PID|||x", "041962"),
     ],
 )
 def test_a_labelled_number_with_blanks_is_one_number(text: str, number: str) -> None:

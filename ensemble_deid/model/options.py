@@ -105,8 +105,9 @@ LOWERED: Mapping[str, float] = {
 }
 """What a note's threshold is multiplied by where the reading shows such a form: submodels find less in it.
 
-On 60 notes of demo dev, none of those of `benchmarks/forms.py --seed 0`, recall at `en`'s threshold is then that of
-plain notes, 93.3: misread 94.3, two columns 93.7, lower case and capitals 94.5. Letters apart and numbers go with them.
+On 60 notes of demo dev, none of those of `benchmarks/forms.py --seed 0`, recall at `en`'s threshold is 93.3 in plain
+notes, and so lowered 94.3 misread, 93.7 in two columns, over 93.4 in lower case and capitals. Letters apart and blanks
+in numbers were not measured there.
 """
 _LEAST_SHARE = {"letters apart": 0.004}
 """Of the characters; in ordinary notes of demo dev it is 0.003 at most (`T u e`)."""

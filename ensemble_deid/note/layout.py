@@ -185,8 +185,7 @@ _NUMBERED = re.compile(
 )
 _SINGLE = re.compile(r"(?<![\w.,/:%])(?<!\d )(?:[A-Z]{1,4}\d?-?|\d\d-)?\d(?: \d){4,14}(?![\w/:%]| \d|\.\d)")
 _PARTED = re.compile(r"(?<![\w.,/:%-])(?<!\d )\d\d \d{3}(?: \d{1,8})?(?![\w/:%-]| \d|\.\d)")
-_ODD = re.compile(r"\d\d \d{3} (?:\d{1,2}|\d{5,})")
-# Scores of items, one after the other, are small. Numbers that are written in groups end in three digits or four.
+# Scores of items, one after the other, are small.
 _NO_SCORES = re.compile("[6-9]")
 _LEAST_NUMBER = 5
 
@@ -201,7 +200,7 @@ def blanks_in_numbers(text: str) -> list[Change]:
         if len(text[slice(*place)].replace(" ", "")) >= _LEAST_NUMBER:
             places.append(place)
     singles, parted = list(_SINGLE.finditer(text)), list(_PARTED.finditer(text))
-    shown = shown or any(_NO_SCORES.search(m[0]) for m in singles) or any(_ODD.fullmatch(m[0]) for m in parted)
+    shown = shown or any(_NO_SCORES.search(m[0]) for m in singles)
     places += [match.span() for match in singles if shown or match[0][0].isalpha()]
     places += [match.span() for match in parted if shown]
     gaps = {(gap.start(), gap.end(), "") for place in places for gap in _BLANKS.finditer(text, *place)}
