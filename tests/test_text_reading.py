@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ensemble_deid.features.batch import plain_batch
 from ensemble_deid.features.columns import line_labels
 from ensemble_deid.features.patterns import PatternSet, failed_examples, find_all, parse_patterns
+from ensemble_deid.model.options import threshold_factor
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import is_invisible, normalised
 from ensemble_deid.note.reading import ROUNDS, Reading, as_read, read
@@ -330,6 +331,7 @@ def test_ordinary_text_is_its_own_reading(text: str) -> None:
         ("zip code 0 7 7 0 1 and 0 4 9 3 1 8 4 6", "04931846"),
         ("policy MM7 0 9 3 1 8 4 6", "70931846"),
         ("Tel: 0 2 5 5 5 0 1 3 4 (home)", "025550134"),
+        ("Philhealth 01-8 9 5 4 8 0 3 6 6-9", "01-895480366-9"),
     ],
 )
 def test_a_labelled_number_with_blanks_is_one_number(text: str, number: str) -> None:
@@ -338,6 +340,11 @@ def test_a_labelled_number_with_blanks_is_one_number(text: str, number: str) -> 
     low, high = reading.original(at, at + len(number))
     assert text[low:high].replace(" ", "") == number
     assert set(reading.forms) == {"blanks in numbers"}
+
+
+@pytest.mark.parametrize("text", ["GAD-7 16/21 (3 3 3 2 2 1 2)", "Strength 5 5 5 5 5", "Claim 31 000 619 of the board"])
+def test_scores_and_groups_of_digits_stay(text: str) -> None:
+    assert read(text).text == text
 
 
 @pytest.mark.parametrize("separator", [" ", "\n"])
@@ -369,6 +376,7 @@ def test_lower_case_becomes_usual_case() -> None:
 def test_forms_that_are_not_undone_are_told() -> None:
     capitals = "SEEN BY DR OKONKWO IN THE CLINIC, BLOOD PRESSURE STABLE, WILL RETURN TO SPRINGFIELD IN JUNE."
     assert (read(capitals).text, set(read(capitals).forms)) == (capitals, {"capitals"})
+    assert threshold_factor(read(capitals)) < threshold_factor(read(capitals.title())) == 1
 
 
 def test_what_a_scanner_misread_is_repaired() -> None:

@@ -183,7 +183,10 @@ _NUMBERED = re.compile(
     rf"|(?:(?i:(?<![^\W_])(?:{_RECORD}|zip|ssn|phone|tel|fax|id|no|number){_AFTER_LABEL})|, [A-Z]{{2}} )"
     r"(?P<single>\d(?: \d){4,14})(?![\w/:%-]| \d|\.\d)"
 )
-_SINGLE = re.compile(r"(?<![\w.,/:%-])(?<!\d )(?:[A-Z]{1,4}-?)?\d(?: \d){4,14}(?![\w/:%-]| \d|\.\d)")
+_SINGLE = re.compile(r"(?<![\w.,/:%])(?<!\d )(?:[A-Z]{1,4}\d?-?|\d\d-)?\d(?: \d){4,14}(?![\w/:%]| \d|\.\d)")
+_PARTED = re.compile(r"(?<![\w.,/:%-])(?<!\d )\d\d \d{3}(?: \d{1,8})?(?![\w/:%-]| \d|\.\d)")
+# Scores of items, one after the other, are small.
+_NO_SCORES = re.compile("[6-9]")
 _LEAST_NUMBER = 5
 
 
@@ -196,7 +199,10 @@ def blanks_in_numbers(text: str) -> list[Change]:
         place = match.span("groups" if match["groups"] else "single")
         if len(text[slice(*place)].replace(" ", "")) >= _LEAST_NUMBER:
             places.append(place)
-    places += [match.span() for match in _SINGLE.finditer(text) if shown or match[0][0].isalpha()]
+    singles, parted = list(_SINGLE.finditer(text)), list(_PARTED.finditer(text))
+    shown = shown or any(_NO_SCORES.search(m[0]) for m in singles)
+    places += [match.span() for match in singles if shown or match[0][0].isalpha()]
+    places += [match.span() for match in parted if shown]
     gaps = {(gap.start(), gap.end(), "") for place in places for gap in _BLANKS.finditer(text, *place)}
     return _apart([*gaps])
 
