@@ -18,7 +18,8 @@ import torch
 
 from ensemble_deid import read_corpus
 from ensemble_deid.config import NeuralConfig, TransformerConfig
-from ensemble_deid.features.batch import Batch, plain_batch
+from ensemble_deid.features.batch import Batch, plain_batch, with_lexicon
+from ensemble_deid.features.lexicon import learn_lexicon
 from ensemble_deid.model.pattern_choice import NO_PATTERNS
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.taggers.device import choose_device
@@ -54,7 +55,9 @@ def notes_of(tokens: int) -> tuple[Batch, TagScheme]:
         chosen.append(replace(document, id=f"{number}"))
         characters += len(document.text)
     scheme = TagScheme(tuple(sorted({span.label for document in corpus for span in document.spans})))
-    return plain_batch(chosen, patterns=NO_PATTERNS, split_lines=True), scheme
+    batch = plain_batch(chosen, patterns=NO_PATTERNS, split_lines=True)
+    lexicon = learn_lexicon(batch.documents, batch.tokens, batch.table["lower"].strings())
+    return with_lexicon(batch, lexicon, leave_own_patient_out=True), scheme
 
 
 def measure(name: str, tokens: int, device: str, fit: Callable[[Epochs], object]) -> None:

@@ -1,10 +1,14 @@
-"""Whether the cost of a note on Spark stays the same as a table grows.
+"""Whether the cost of a note on Spark stays the same as a table grows, and what a second core gains.
 
-Generated notes of 4 to a patient go through a model that knows patterns only (trained here on the demo corpus's dev
-notes), from 10,000 to 100,000 of them. Processor time is that of Spark and its workers together (Linux), which other
-programs on the machine hardly change. Run: `python benchmarks/spark_scale.py [SIZE ...]`.
+    python benchmarks/spark_scale.py [SIZE ...] [--model MODEL] [--cores N ...]
+
+Generated notes of 4 to a patient, every tenth of nobody and a hundredth of one patient, go through MODEL, or else
+through one that knows patterns only (trained here on the demo corpus's dev notes). Processor time is that of Spark and
+its workers together (Linux), which other programs on the machine hardly change. `busy` is the processor time over the
+clock's, by core: on an idle machine, how well the cores are used.
 """
 
+import argparse
 import os
 import sys
 import tempfile
@@ -32,38 +36,55 @@ def processor_seconds(process: int) -> float:
     return own + sum(processor_seconds(int(child)) for child in children)
 
 
+PATIENT = """
+    case when id % 10 = 9 then null when id % 100 = 1 then 'often' else cast(id div 4 as string) end
+"""
+
+
+def measure(spark: SparkSession, model: str, size: int, folder: str) -> tuple[float, float]:
+    """De-identify a table of so many notes; return seconds by the clock and of the processor."""
+    before, after = TEXT.split("{n}")
+    notes = spark.range(size).select(
+        col("id").alias("n"),
+        expr(PATIENT).alias("mrn"),
+        concat(lit(before), col("id").cast("string"), lit(after)).alias("text"),
+    )
+    begun, used = time.perf_counter(), processor_seconds(os.getpid())
+    made = deidentify(notes, model, columns=Columns(id="n", patient="mrn"), style="surrogate", key=Key.fresh())
+    made.write.parquet(f"{folder}/{spark.sparkContext.applicationId}-{size}")
+    return time.perf_counter() - begun, processor_seconds(os.getpid()) - used
+
+
 def main() -> None:
     """Print seconds in all and milliseconds a note, of the clock and of the processor, for each size."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("sizes", nargs="*", type=int)
+    parser.add_argument("--model", help="default: patterns only, trained here")
+    parser.add_argument("--cores", nargs="+", type=int, default=[1, 2])
+    options = parser.parse_args()
     # The workers are to have the libraries that this process has.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    sizes = [int(size) for size in sys.argv[1:]] or [10_000, 30_000, 100_000]
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     with tempfile.TemporaryDirectory() as folder:
-        model = Path(folder) / "model"
-        train(read_corpus("demo:dev"), config=Config(submodels=("regex",), folds=2, jobs=1)).save(model)
-        before, after = TEXT.split("{n}")
-        for size in [100, *sizes]:
-            notes = spark.range(size).select(
-                col("id").alias("n"),
-                expr("cast(id div 4 as string)").alias("mrn"),
-                concat(lit(before), col("id").cast("string"), lit(after)).alias("text"),
-            )
-            options = {
-                "columns": Columns(id="n", patient="mrn"),
-                "style": "surrogate",
-                "key": Key.fresh(),
-            }
-            begun, used = time.perf_counter(), processor_seconds(os.getpid())
-            deidentify(notes, model, **options).write.parquet(f"{folder}/{size}")
-            seconds, used = time.perf_counter() - begun, processor_seconds(os.getpid()) - used
-            # The first, small table starts the workers and is not counted.
-            if size != 100:
+        model = options.model
+        if model is None:
+            model = f"{folder}/model"
+            train(read_corpus("demo:dev"), config=Config(submodels=("regex",), folds=2, jobs=1)).save(Path(model))
+        print(
+            "| cores | notes | s | ms a note | s of the processor | ms a note | busy |\n|---|---|---|---|---|---|---|"
+        )
+        for cores in options.cores:
+            builder = SparkSession.builder.master(f"local[{cores}]").config("spark.ui.enabled", "false")
+            spark = builder.getOrCreate()
+            # A small table starts the workers and is not counted.
+            measure(spark, model, 100, folder)
+            for size in options.sizes or [10_000, 100_000]:
+                clock, used = measure(spark, model, size, folder)
                 print(
-                    f"{size:>9,} notes {seconds:>8.1f} s {1000 * seconds / size:>8.2f} ms a note"
-                    f" {used:>8.1f} s of the processor {1000 * used / size:>8.2f} ms a note",
+                    f"| {cores} | {size:,} | {clock:.1f} | {1000 * clock / size:.2f} | {used:.1f}"
+                    f" | {1000 * used / size:.2f} | {used / clock / cores:.0%} |",
                     flush=True,
                 )
-    spark.stop()
+            spark.stop()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from ensemble_deid.service.refusal import Refused
 
-Item = TypeVar("Item")
+_Item = TypeVar("_Item")
 Result = TypeVar("Result")
 THREAD = "ensemble-deid-model"
 
@@ -68,15 +68,15 @@ class Processor:
 
 
 @dataclass(slots=True, eq=False)
-class _Waiting(Generic[Item, Result]):
+class _Waiting(Generic[_Item, Result]):
     """An item, and what became of it: None as long as it waits."""
 
-    item: Item
+    item: _Item
     size: int
     outcome: Result | Exception | None = None
 
 
-class Gatherer(Generic[Item, Result]):
+class Gatherer(Generic[_Item, Result]):
     """Lets a processor work on items together that wait at the same time: `most` of them, of `room` size in all.
 
     `work` returns the result of each item, or the exception that befell it. An item that waits while others do is held
@@ -87,7 +87,7 @@ class Gatherer(Generic[Item, Result]):
     def __init__(
         self,
         processor: Processor,
-        work: Callable[[Sequence[Item]], Sequence[Result | Exception]],
+        work: Callable[[Sequence[_Item]], Sequence[Result | Exception]],
         *,
         most: int,
         room: int,
@@ -96,13 +96,13 @@ class Gatherer(Generic[Item, Result]):
     ) -> None:
         self._processor, self._work, self._watch = processor, work, watch
         self._most, self._room, self._pause = most, room, pause
-        self._items: deque[_Waiting[Item, Result]] = deque()
+        self._items: deque[_Waiting[_Item, Result]] = deque()
         self._arrived = threading.Condition()
         self._expected = 1
 
-    async def one(self, item: Item, *, size: int) -> Result:
+    async def one(self, item: _Item, *, size: int) -> Result:
         """Return the result of one item. Raises Refused as `Processor.run`, and what befell the item."""
-        waiting: _Waiting[Item, Result] = _Waiting(item, size)
+        waiting: _Waiting[_Item, Result] = _Waiting(item, size)
         with self._arrived:
             self._items.append(waiting)
             self._arrived.notify()
@@ -119,7 +119,7 @@ class Gatherer(Generic[Item, Result]):
             raise outcome
         return outcome
 
-    def _outcome(self, own: _Waiting[Item, Result]) -> Result | Exception:
+    def _outcome(self, own: _Waiting[_Item, Result]) -> Result | Exception:
         """Return what became of an item, in the processor's thread: the first in line works for those behind it."""
         if own.outcome is None and (together := self._gathered(own)):
             for waiting, outcome in zip(together, self._work([each.item for each in together]), strict=True):
@@ -127,7 +127,7 @@ class Gatherer(Generic[Item, Result]):
         # Nobody waits for an item that was taken out of the line.
         return Refused(503, "dropped", retry=True) if own.outcome is None else own.outcome
 
-    def _gathered(self, first: _Waiting[Item, Result]) -> list[_Waiting[Item, Result]]:
+    def _gathered(self, first: _Waiting[_Item, Result]) -> list[_Waiting[_Item, Result]]:
         end = time.monotonic() + self._pause
         with self._arrived:
             if first not in self._items:

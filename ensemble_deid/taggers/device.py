@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.errors import ConfigError, needs_extra
 from ensemble_deid.reproducible import INSTRUCTION_SET, is_pinned
 
 if TYPE_CHECKING:
     import torch
-
-    from ensemble_deid.taggers.layers import Array
+    from numpy.typing import NDArray
 
 
 @contextmanager
@@ -80,7 +79,7 @@ def bfloat16_helps(device: "torch.device") -> bool:
     return not is_pinned() and bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
 
 
-def to_device(array: "Array", device: "torch.device") -> "torch.Tensor":
+def to_device(array: "NDArray[Any]", device: "torch.device") -> "torch.Tensor":
     """Return an array on a device; what goes to a GPU is on its way while this process goes on."""
     import torch
 

@@ -18,7 +18,7 @@ _WARM_UP = 0.1
 
 
 def trains_in_bfloat16(device: torch.device) -> bool:
-    """Return whether matrix products are computed in bfloat16: on a GPU alone, where these small ones gain by it."""
+    """Return whether matrix products are computed in bfloat16: on a GPU alone, and not in recurrent layers."""
     return device.type == "cuda" and bfloat16_helps(device)
 
 
