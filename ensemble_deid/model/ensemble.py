@@ -104,11 +104,10 @@ def arithmetic_of_training(config: Config) -> dict[str, str]:
     if not {"neural", "transformer"} & set(config.submodels):
         return {}
     # torch, which only networks need.
-    from ensemble_deid.taggers.device import bfloat16_helps, choose_device, described
-    from ensemble_deid.taggers.neural.training import trains_in_bfloat16
+    from ensemble_deid.taggers.device import bfloat16_helps, choose_device, described, network_in_bfloat16
 
     device = choose_device(config.device)
-    in_bfloat16 = {"neural": trains_in_bfloat16(device), "transformer": bfloat16_helps(device)}
+    in_bfloat16 = {"neural": network_in_bfloat16(device), "transformer": bfloat16_helps(device)}
     return {
         name: described("products in bfloat16" if helps else "single precision", device)
         for name, helps in in_bfloat16.items()

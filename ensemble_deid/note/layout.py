@@ -276,11 +276,11 @@ _ROW = re.compile(r"[^\n]*\n?")
 _LEAST_ROWS, _LEAST_GUTTER, _LEAST_WIDTH = 4, 3, 12
 # Of the rows: those with both columns, those that run through the gutter. No note of demo train and dev is set so.
 _LEAST_BOTH, _MOST_ACROSS = 0.3, 0.05
-Piece = tuple[int, int, str]
+ColumnPiece = tuple[int, int, str]
 """A place in a text, and what it is read as."""
 
 
-def columns(text: str) -> list[Piece]:
+def columns(text: str) -> list[ColumnPiece]:
     """Return a text that is set in two columns of running text in pieces, column by column; nothing for another text.
 
     In both columns of most rows there is text, and its median width is that of words in a row, not of a table's cell.
@@ -299,14 +299,14 @@ def columns(text: str) -> list[Piece]:
     return _in_order(text, at) if narrow >= _LEAST_WIDTH else []
 
 
-def _in_order(text: str, at: int) -> list[Piece]:
+def _in_order(text: str, at: int) -> list[ColumnPiece]:
     """Return the rows of a text, which has a gutter before `at`, column by column.
 
     The gutter ends the left part of a row. A row that runs through it stays between what is before and after it.
     """
-    ordered: list[Piece] = []
-    left: list[Piece] = []
-    right: list[Piece] = []
+    ordered: list[ColumnPiece] = []
+    left: list[ColumnPiece] = []
+    right: list[ColumnPiece] = []
     for row in _ROW.finditer(text):
         start, end, cut = row.start(), row.end(), row.start() + at
         last = start + len(row[0][:at].rstrip(" "))

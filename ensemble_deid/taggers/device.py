@@ -79,6 +79,11 @@ def bfloat16_helps(device: "torch.device") -> bool:
     return not is_pinned() and bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
 
 
+def network_in_bfloat16(device: "torch.device") -> bool:
+    """Return whether the submodel `neural` trains in bfloat16: on a GPU alone, and not in recurrent layers."""
+    return device.type == "cuda" and bfloat16_helps(device)
+
+
 def to_device(array: "NDArray[Any]", device: "torch.device") -> "torch.Tensor":
     """Return an array on a device; what goes to a GPU is on its way while this process goes on."""
     import torch

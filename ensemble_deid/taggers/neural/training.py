@@ -10,16 +10,11 @@ from torch import Tensor
 from ensemble_deid.arrays import Int32s
 from ensemble_deid.config import NeuralConfig
 from ensemble_deid.seeds import generator
-from ensemble_deid.taggers.device import bfloat16_helps, to_device
+from ensemble_deid.taggers.device import network_in_bfloat16, to_device
 from ensemble_deid.taggers.neural.encoding import UNKNOWN, Encoded, SequenceBatch, bucket
 from ensemble_deid.taggers.neural.network import TaggingNetwork, inputs_to_tensors
 
 _WARM_UP = 0.1
-
-
-def trains_in_bfloat16(device: torch.device) -> bool:
-    """Return whether matrix products are computed in bfloat16: on a GPU alone, and not in recurrent layers."""
-    return device.type == "cuda" and bfloat16_helps(device)
 
 
 def _rate(step: int, total: int) -> float:
@@ -54,7 +49,7 @@ def train_network(
     total = config.epochs * n_batches
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, total))
     random = generator(seed, "network batches")
-    mixed = trains_in_bfloat16(device)
+    mixed = network_in_bfloat16(device)
     best_score, best_epoch, best_state = -1.0, config.epochs, None
     for epoch in range(1, config.epochs + 1):
         network.train()

@@ -1,7 +1,7 @@
 """The network: a pretrained encoder over word pieces, with embeddings of casing and gaps, and a tag classifier."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -30,12 +30,12 @@ class WindowTensors:
 
 def windows_to_tensors(windows: Windows, device: torch.device) -> WindowTensors:
     """Return windows on a device."""
-    arrays = {field.name: getattr(windows, field.name) for field in fields(windows)}
     # Here, not on the device, which would have to be waited for. Without a mask attention is faster.
-    padded = not windows.mask.all()
-    return WindowTensors(
-        **{name: to_device(array, device) if padded or name != "mask" else None for name, array in arrays.items()}
+    mask = None if windows.mask.all() else to_device(windows.mask, device)
+    ids, case, gap, features = (
+        to_device(array, device) for array in (windows.ids, windows.case, windows.gap, windows.features)
     )
+    return WindowTensors(ids, case, gap, features, mask)
 
 
 class EncoderClassifier(nn.Module):
