@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import CorpusError, RuleError
 from ensemble_deid.features import patterns as patterns_module
+from ensemble_deid.features.compiled_patterns import cache_directory, read_compiled
 from ensemble_deid.features.patterns import (
     Pattern,
     PatternSet,
@@ -269,3 +270,37 @@ def test_a_limit_ends_when_the_processor_has_worked_so_long(monkeypatch: pytest.
         limit.left()
     with pytest.raises(TimeoutError):
         Pattern("p", "DATE", regex.compile("a")).matches("a", limit=limit)
+
+
+def test_kept_regexes_match_as_compiled_ones_and_a_changed_file_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    source = """[words]
+month = ["mayo", "marzo"]
+[[pattern]]
+name = "date"
+label = "DATE"
+regex = '(?<day>\\d+) de (?&month)\\b(?! que viene)'
+flags = ["IGNORECASE"]
+group = "day"
+"""
+    text = "12 de Mayo, 3 de mayor, 4 de marzo que viene, 5 DE MARZO"
+    (expected,) = parse_patterns(source).patterns
+    assert not list(tmp_path.iterdir())
+    parse_patterns(source, keep=True)
+    (path,) = cache_directory().iterdir()
+    monkeypatch.setattr(regex, "compile", lambda *_: pytest.fail("compiled again"))
+    (again,) = parse_patterns(source, keep=True).patterns
+    assert again.matches(text) == expected.matches(text) == [(0, 2), (46, 47)]
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:-1], whole.replace(b"date", b"data"), whole[:3] + b"x" + whole[4:]):
+        path.write_bytes(damaged)
+        assert damaged == whole or read_compiled(source) == {}
+    path.write_bytes(whole)
+    assert len(read_compiled(source)) == 1
+    path.chmod(0o666)
+    assert read_compiled(source) == {}
+    assert read_compiled(source + "# another") == {}

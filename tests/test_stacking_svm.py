@@ -1,5 +1,7 @@
 """The final estimator's SVM against scikit-learn's, and its sigmoid."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -45,11 +47,11 @@ def test_features_far_from_the_mean_are_clipped() -> None:
 
 
 @pytest.mark.parametrize(("right", "decision"), [(True, 1.0), (False, -1.0)])
-def test_where_all_are_alike_the_answer_is_always_that(right: bool, decision: float) -> None:
+def test_where_all_are_alike_the_answer_is_always_that(right: bool, decision: float, tmp_path: Path) -> None:
     features, _ = examples(5)
     svm = Svm.fit(features, np.full(5, right), ZHAO2020)
     assert svm.decision_function(features[:2]).tolist() == [decision] * 2
-    assert Svm.from_bytes(svm.to_bytes()).decision_function(features[:2]).tolist() == [decision] * 2
+    assert read(svm.to_bytes(), tmp_path).decision_function(features[:2]).tolist() == [decision] * 2
 
 
 def test_no_candidates_at_all() -> None:
@@ -58,25 +60,30 @@ def test_no_candidates_at_all() -> None:
     assert svm.decision_function(np.zeros((0, 4))).tolist() == []
 
 
-def test_bytes_hold_the_whole_machine() -> None:
+def read(data: bytes, folder: Path) -> Svm:
+    (folder / "svm").write_bytes(data)
+    return Svm.of_file(folder / "svm")
+
+
+def test_bytes_hold_the_whole_machine(tmp_path: Path) -> None:
     features, right = examples()
     svm = Svm.fit(features, right, ZHAO2020)
     data = svm.to_bytes()
-    again = Svm.from_bytes(data)
+    again = read(data, tmp_path)
     assert again.settings == svm.settings
     assert (again.decision_function(features) == svm.decision_function(features)).all()
     assert again.to_bytes() == data == Svm.fit(features, right, ZHAO2020).to_bytes()
 
 
-def test_damaged_bytes_are_model_errors() -> None:
+def test_damaged_bytes_are_model_errors(tmp_path: Path) -> None:
     data = Svm.fit(*examples(12), ZHAO2020).to_bytes()
     for size in range(len(data)):
         with pytest.raises(ModelError, match="the stacker's file is damaged"):
-            Svm.from_bytes(data[:size])
+            read(data[:size], tmp_path)
     for old, new in ((b"intercept", b"intercapt"), (b'"scale"', b'"scule"'), (b"__metadata__", b"__metudata__")):
         assert old in data
         with pytest.raises(ModelError, match="the stacker's file is damaged"):
-            Svm.from_bytes(data.replace(old, new))
+            read(data.replace(old, new), tmp_path)
 
 
 @settings(max_examples=30)

@@ -80,17 +80,8 @@ def _content(text: str, flags: int, compiled: regex.Pattern[str]) -> dict[str, A
 def _restored(content: Mapping[str, Any]) -> regex.Pattern[str]:
     groups = dict(content["groups"])
     offset, required, required_flags = content["required"]
-    found: regex.Pattern[str] = _regex.compile(
-        content["regex"],
-        content["all_flags"],
-        base64.b64decode(content["code"]),
-        groups,
-        {number: name for name, number in groups.items()},
-        {},
-        [],
-        offset,
-        tuple(required),
-        required_flags,
-        content["count"],
-    )
+    numbered = {number: name for name, number in groups.items()}
+    code = base64.b64decode(content["code"])
+    parts = (content["regex"], content["all_flags"], code, groups, numbered, {}, [], offset, tuple(required))
+    found: regex.Pattern[str] = _regex.compile(*parts, required_flags, content["count"])
     return found

@@ -203,7 +203,7 @@ class Stacker:
     @classmethod
     def load(cls, directory: Path, *, variant: str = "") -> "Stacker":
         """Read what `save` wrote. Raises ModelError."""
-        svm = Svm.from_bytes((directory / _of(SVM, variant)).read_bytes())
+        svm = Svm.of_file(directory / _of(SVM, variant))
         statistics = KeyStatistics.of_file(directory / _of(STATISTICS, variant))
         settings = directory / _of(SETTINGS, variant)
         try:

@@ -2,14 +2,14 @@
 
 import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
 
 from ensemble_deid.arrays import Flags, Floats, row_products
 from ensemble_deid.errors import ModelError, needs_extra
+from ensemble_deid.mapped import MappedArrays, to_file_bytes
 from ensemble_deid.parsing import strict_json
 
 _ROWS = 2048
@@ -100,20 +100,18 @@ class Svm:
         """Return the arrays as safetensors, the settings in their metadata."""
         arrays = {"mean": self.mean, "scale": self.scale, "vectors": self.vectors, "weights": self.weights}
         settings = {"intercept": self.intercept, **_as_dict(self.settings)}
-        contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-        return bytes(save(contiguous, metadata={"svm": json.dumps(settings)}))
+        return to_file_bytes(arrays, {"svm": json.dumps(settings)})
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "Svm":
-        """Read what `to_bytes` gave. Raises ModelError."""
+    def of_file(cls, path: Path) -> "Svm":
+        """Map what `to_bytes` gave. Raises ModelError."""
         try:
-            arrays = load(data)
-            length = int.from_bytes(data[:8], "little")
-            content = strict_json(strict_json(data[8 : 8 + length])["__metadata__"]["svm"])
+            mapped = MappedArrays.of_file(path)
+            arrays, content = mapped.arrays, strict_json(mapped.metadata["svm"])
             settings = SvmSettings(*(float(content[name]) for name in ("c_positive", "c_negative", "gamma")))
             mean, scale, vectors, weights = (arrays[name] for name in ("mean", "scale", "vectors", "weights"))
             svm = cls(settings, mean, scale, vectors, weights=weights, intercept=float(content["intercept"]))
-        except (SafetensorError, KeyError, ValueError, TypeError) as error:
+        except (KeyError, ValueError, TypeError) as error:
             raise ModelError(f"the stacker's file is damaged ({type(error).__name__})") from None
         if svm.vectors.shape != (*svm.weights.shape, *svm.mean.shape) or svm.scale.shape != svm.mean.shape:
             raise ModelError("the stacker's file is damaged: its arrays do not fit each other")

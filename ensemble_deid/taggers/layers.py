@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load_file
 
 from ensemble_deid.arrays import Flags, Int64s
+from ensemble_deid.mapped import MappedArrays
 
 Array = NDArray[Any]
 """Weights or activations: float32, or float16 where weights are stored so."""
@@ -37,8 +37,8 @@ _ERF_LARGEST = 4.0
 
 
 def read_weights(path: Path) -> dict[str, Array]:
-    """Return the arrays of a safetensors file. Raises SafetensorError, and ValueError where a number is none."""
-    weights: dict[str, Array] = load_file(path)
+    """Return the arrays of a safetensors file, mapped. Raises ValueError where it is damaged, or a number is none."""
+    weights: dict[str, Array] = dict(MappedArrays.of_file(path).arrays)
     for value in weights.values():
         # A sum is not finite where a number is not, and no copy is made of the numbers.
         if value.dtype.kind == "f" and not np.isfinite(np.add.reduce(value, axis=None, dtype=np.float64)):
