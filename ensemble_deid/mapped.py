@@ -181,10 +181,8 @@ class StringTable(Sequence[str]):
         head = encoded[:_HEAD]
         first = int.from_bytes(head.ljust(_HEAD, b"\0"), "big")
         last = int.from_bytes(head.ljust(_HEAD, b"\xff"), "big")
-        low, high = (
-            int(np.searchsorted(self.heads, np.uint64(value), side=side))
-            for value, side in ((first, "left"), (last, "right"))
-        )
+        low = int(np.searchsorted(self.heads, np.uint64(first), side="left"))
+        high = int(np.searchsorted(self.heads, np.uint64(last), side="right"))
         return range(self._first_from(encoded, low, high), self._first_from(encoded + b"\xff" * _HEAD, low, high))
 
     def _first_from(self, wanted: bytes, low: int, high: int) -> int:

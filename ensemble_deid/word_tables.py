@@ -65,7 +65,8 @@ class WordTable(Mapping[str, int]):
     def bins_of(self, words: Sequence[str]) -> list[int]:
         """Return the bin of each word, 0 where the table lacks it."""
         places = self.words.find(words)
-        return np.where(places < 0, 0, self.bins[places] if len(self.bins) else 0).tolist()
+        bins: list[int] = np.where(places < 0, 0, self.bins[places] if len(self.bins) else 0).tolist()
+        return bins
 
     def __getitem__(self, word: str) -> int:
         level = self.bins_of([word])[0]

@@ -82,6 +82,16 @@ def _restored(content: Mapping[str, Any]) -> regex.Pattern[str]:
     offset, required, required_flags = content["required"]
     numbered = {number: name for name, number in groups.items()}
     code = base64.b64decode(content["code"])
-    parts = (content["regex"], content["all_flags"], code, groups, numbered, {}, [], offset, tuple(required))
+    parts: tuple[Any, ...] = (
+        content["regex"],
+        content["all_flags"],
+        code,
+        groups,
+        numbered,
+        {},
+        [],
+        offset,
+        tuple(required),
+    )
     found: regex.Pattern[str] = _regex.compile(*parts, required_flags, content["count"])
     return found

@@ -259,8 +259,8 @@ def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str, kno
     except (regex.error, RecursionError, OverflowError) as error:
         raise RuleError(f"{place}: the regex does not compile: {error}") from None
     group = table.get("group", 0)
-    known = group in compiled.groupindex if isinstance(group, str) else 0 <= group <= compiled.groups
-    if not known:
+    has_group = group in compiled.groupindex if isinstance(group, str) else 0 <= group <= compiled.groups
+    if not has_group:
         raise RuleError(f"{place}: the regex has no group {group!r}")
     confidence = table.get("confidence")
     if confidence is not None and not (type(confidence) in (int, float) and 0 <= confidence <= 1):

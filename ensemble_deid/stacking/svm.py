@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ensemble_deid.arrays import Flags, Floats, row_products
 from ensemble_deid.errors import ModelError, needs_extra
@@ -73,7 +74,7 @@ class Svm:
             settings,
             mean,
             scale,
-            vectors=svc.support_vectors_,
+            vectors=svc.support_vectors_.astype(np.float32).astype(np.float64),
             weights=svc.dual_coef_[0],
             intercept=float(svc.intercept_[0]),
         )
@@ -98,7 +99,13 @@ class Svm:
 
     def to_bytes(self) -> bytes:
         """Return the arrays as safetensors, the settings in their metadata."""
-        arrays = {"mean": self.mean, "scale": self.scale, "vectors": self.vectors, "weights": self.weights}
+        vectors = self.vectors.astype(np.float32)
+        arrays: dict[str, NDArray[Any]] = {
+            "mean": self.mean,
+            "scale": self.scale,
+            "vectors": vectors,
+            "weights": self.weights,
+        }
         settings = {"intercept": self.intercept, **_as_dict(self.settings)}
         return to_file_bytes(arrays, {"svm": json.dumps(settings)})
 
@@ -110,6 +117,7 @@ class Svm:
             arrays, content = mapped.arrays, strict_json(mapped.metadata["svm"])
             settings = SvmSettings(*(float(content[name]) for name in ("c_positive", "c_negative", "gamma")))
             mean, scale, vectors, weights = (arrays[name] for name in ("mean", "scale", "vectors", "weights"))
+            vectors = vectors.astype(np.float64)
             svm = cls(settings, mean, scale, vectors, weights=weights, intercept=float(content["intercept"]))
         except (KeyError, ValueError, TypeError) as error:
             raise ModelError(f"the stacker's file is damaged ({type(error).__name__})") from None

@@ -96,12 +96,12 @@ class CrfWeights:
             if most >= _MOST:
                 raise ConfigError(f"crf.windows: {name}: too many values to tell apart")
             places = [table.find([values[k] for values, _ in fitting]) for k, table in enumerate(tables)]
-            key = places[0]
+            coded = places[0]
             for more, table in zip(places[1:], tables[1:], strict=True):
-                key = key * len(table) + more
-            sort = np.argsort(key)
+                coded = coded * len(table) + more
+            sort = np.argsort(coded)
             kind = next(kind for kind in (np.uint16, np.uint32, np.uint64) if most <= np.iinfo(kind).max)
-            found[name] = WindowWeights(windows, key[sort].astype(kind), len(rows))
+            found[name] = WindowWeights(windows, coded[sort].astype(kind), len(rows))
             rows += [fitting[k][1] for k in sort.tolist()]
         attribute = np.array(rows, dtype=np.int64)
         counts = (begins[1:] - begins[:-1])[attribute]
