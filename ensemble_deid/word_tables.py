@@ -45,6 +45,12 @@ class WordTable(Mapping[str, int]):
     bins: NDArray[np.uint8] = field(repr=False)
 
     @classmethod
+    def of(cls, bins: Mapping[str, int]) -> "WordTable":
+        """Return the table of words with their bins."""
+        words = StringTable.of(bins)
+        return cls(words, np.array([bins[word] for word in words], np.uint8))
+
+    @classmethod
     def of_lines(cls, content: bytes, path: Path) -> "WordTable":
         """Read lines of a word, a tab and a bin. Raises RuleError with the line at fault."""
         text = np.frombuffer(content, np.uint8)
@@ -58,9 +64,7 @@ class WordTable(Mapping[str, int]):
         words = StringTable(text, starts.astype(np.uint32), (line_ends - 2).astype(np.uint32))
         if words.in_order:
             return cls(words, bins)
-        found = dict(zip(words, bins.tolist(), strict=True))
-        words = StringTable.of(found)
-        return cls(words, np.array([found[word] for word in words], np.uint8))
+        return cls.of(dict(zip(words, bins.tolist(), strict=True)))
 
     def bins_of(self, words: Sequence[str]) -> list[int]:
         """Return the bin of each word, 0 where the table lacks it."""

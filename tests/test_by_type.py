@@ -89,16 +89,21 @@ def test_of_claims_that_overlap_the_surest_is_predicted_and_all_are_candidates()
     assert found == Proposals(((name, other),), ((name, date, other),), ())
 
 
-def test_files_are_numbered_read_back_and_compressed(tmp_path: Path) -> None:
+def test_files_are_numbered_read_back_and_made_smaller(tmp_path: Path) -> None:
     batch = tiny_notes.tiny_batch(tiny_notes.tiny_notes(12))
     chosen = config(by_type=["NAME"], uncased=["crf"])
     tagger = fit(batch, chosen)
     tagger.save(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["type1.crf.crfsuite", "type2.crf.crfsuite"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["type1.crf.safetensors", "type2.crf.safetensors"]
+
+    def sizes() -> int:
+        return sum(path.stat().st_size for path in tmp_path.iterdir())
+
+    before = sizes()
     again = load_submodel("crf", tmp_path, scheme=tiny_notes.SCHEME, config=chosen)
     assert again.propose(batch, n_best=2) == tagger.propose(batch, n_best=2)
     compact_submodel("crf", tmp_path, labels=tiny_notes.SCHEME.labels, config=chosen)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["type1.crf.safetensors", "type2.crf.safetensors"]
+    assert sizes() < before
     smaller = load_submodel("crf", tmp_path, scheme=tiny_notes.SCHEME, config=chosen)
     assert [[span.key for span in note] for note in smaller.propose(batch, n_best=2).best] == [
         [span.key for span in note] for note in tagger.propose(batch, n_best=2).best
@@ -110,10 +115,10 @@ def test_a_damaged_or_missing_file_is_named_where_it_stands(tmp_path: Path) -> N
     fit(tiny_notes.tiny_batch(tiny_notes.tiny_notes(12)), chosen).save(tmp_path)
     compact_submodel("crf", tmp_path, labels=tiny_notes.SCHEME.labels, config=chosen)
     (tmp_path / "type2.crf.safetensors").write_bytes(b"nothing")
-    with pytest.raises(ModelError, match=rf"^{tmp_path}/type2\.crf\.weights\.xz: damaged"):
+    with pytest.raises(ModelError, match=rf"^{tmp_path}/type2\.crf\.safetensors: damaged"):
         load_submodel("crf", tmp_path, scheme=tiny_notes.SCHEME, config=chosen)
     (tmp_path / "type1.crf.safetensors").unlink()
-    with pytest.raises(ModelError, match=rf"^{tmp_path}/type1\.crf\.crfsuite: there is no such file"):
+    with pytest.raises(ModelError, match=rf"^{tmp_path}/type1\.crf\.safetensors: there is no such file"):
         load_submodel("crf", tmp_path, scheme=tiny_notes.SCHEME, config=chosen)
 
 
@@ -199,7 +204,7 @@ def test_a_stack_by_type_is_trained_saved_exported_and_continued(tmp_path: Path,
     arguments = ["--submodels", "regex,tbed,crf,neural", *split]
     assert main(["train", str(tiny_train), "--out", str(model), *arguments]) == 0
     files = {path.name for path in model.iterdir()}
-    assert {"type1.crf.crfsuite", "type3.network.json", "tbed.rules"} <= files
+    assert {"type1.crf.safetensors", "type3.network.json", "tbed.rules"} <= files
     assert main(["model", "export", str(model), "--out", str(tmp_path / "small"), "--compact"]) == 0
     notes = [document.with_spans(()) for document in tiny_stack.notes(500, patients=2)]
     for submodel in ("crf", "neural"):

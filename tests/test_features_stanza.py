@@ -103,12 +103,12 @@ def test_the_learners_read_them_where_they_are() -> None:
     notes = tiny_notes(6)
     tagged = batch_of(notes, annotate=by_spaces)
     crf = CrfTagger.fit(tagged, None, config=crf_config, **common)
-    assert {"pos[0]=PROPN", "ner[0]=S-PER"} <= set(crf.row_of)
+    assert {"pos[0]=PROPN", "ner[0]=S-PER"} <= set(crf.weights.attributes())
     network = NeuralTagger.fit(tagged, None, config=neural_config, **common)
     assert list(network.vocabularies.features)[-2:] == ["pos", "ner"]
     network.propose(tagged, n_best=2)
     without = CrfTagger.fit(batch_of(notes, annotate=None), None, config=crf_config, **common)
-    assert not any(name.startswith(("pos[", "ner[")) for name in without.row_of)
+    assert not any(name.startswith(("pos[", "ner[")) for name in without.weights.attributes())
 
 
 def test_rules_ask_for_the_part_of_speech_whatever_their_templates(tmp_path: Path) -> None:

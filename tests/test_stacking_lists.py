@@ -16,12 +16,13 @@ from ensemble_deid.stacking.candidates import collect
 from ensemble_deid.stacking.context import list_columns
 from ensemble_deid.stacking.dataset import build_stacking_dataset
 from ensemble_deid.taggers.base import Proposals
+from ensemble_deid.word_tables import PhraseTable, WordTable
 
 GIVEN, SURNAME = {"ann": 7, "grace": 5}, {"lee": 8, "grace": 3, "zorblax": 1}
 ENGLISH, MEDICAL = {"grace": 6, "the": 9, "lee": 2}, {"stent": 4, "grace": 1}
-PLACES = {"new": frozenset({("new", "york")})}
+PLACES = PhraseTable.of(["new york"], longest=8)
 WORDS = {"given": GIVEN, "surname": SURNAME, "english": ENGLISH, "medical": MEDICAL}
-LISTS = Knowledge(Path("en"), WORDS, {"place": PLACES}, {})
+LISTS = Knowledge(Path("en"), {name: WordTable.of(bins) for name, bins in WORDS.items()}, {"place": PLACES}, {})
 VOCABULARY = ("Ann", "Lee", "Grace", "Zorblax", "the", "stent", "New", "York", "12", "-", "qux")
 
 
@@ -83,7 +84,7 @@ def test_without_lists_there_are_no_columns_and_without_candidates_no_rows() -> 
 
 def test_a_third_of_the_entries_is_hidden_from_the_training_set() -> None:
     names = {"".join(chr(97 + (k // 26**i) % 26) for i in range(3)): 5 for k in range(60)}
-    lists = Knowledge(Path("en"), {"given": names}, {}, {})
+    lists = Knowledge(Path("en"), {"given": WordTable.of(names)}, {}, {})
     text = " ".join(names)
     batch = batch_of(text, lists=lists, for_training=True)
     spans = tuple(Span(4 * k, 4 * k + 3, "X", 0.9) for k in range(len(names)))

@@ -17,9 +17,11 @@ from ensemble_deid.stacking.dataset import build_stacking_dataset
 from ensemble_deid.stacking.features import candidate_features, measure_statistics
 from ensemble_deid.stacking.net import KINDS, alone, cast_net, unexplained_numbers
 from ensemble_deid.taggers.base import Proposals, TokenScores
+from ensemble_deid.word_tables import WordTable
 
 LABELS = ("DATE", "ID", "NAME")
-LISTS = Knowledge(Path("en"), {"english": {"the": 9, "called": 8, "pain": 8}, "medical": {"stent": 5}}, {}, {})
+WORDS = {"english": {"the": 9, "called": 8, "pain": 8}, "medical": {"stent": 5}}
+LISTS = Knowledge(Path("en"), {name: WordTable.of(bins) for name, bins in WORDS.items()}, {}, {})
 
 
 def batch_of(*texts: str, lists: Knowledge | None = None) -> Batch:

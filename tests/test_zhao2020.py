@@ -77,7 +77,7 @@ def test_it_trains_saves_and_predicts_the_same_from_disk(tmp_path: Path) -> None
     assert list(trained.ensemble.taggers) == ["tbed", "crf", "neural"]
     tbed, crf = trained.ensemble.taggers["tbed"], trained.ensemble.taggers["crf"]
     assert isinstance(crf, CrfTagger)
-    assert any(name.startswith("stem[-1]&stem[0]=") for name in crf.row_of)
+    assert any(name.startswith("stem[-1]&stem[0]=") for name in crf.weights.attributes())
     others = tiny_stack.notes(400, patients=2)
     batch = trained.ensemble.feature_extractor.extract(others)
     assert set(batch.table["initial"].strings()) > {"O"}

@@ -18,13 +18,20 @@ from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.evaluation.operating_points import CHOSEN, without_digests
 from ensemble_deid.features.vocabulary import Vocabulary
 from ensemble_deid.model.additions import INCLUSION, PATTERNS
-from ensemble_deid.model.directory import CARD, beside, refuse_foreign_files, refuse_foreign_folder, write_manifest
+from ensemble_deid.model.directory import (
+    CARD,
+    beside,
+    refuse_foreign_files,
+    refuse_foreign_folder,
+    variant_name,
+    write_manifest,
+)
 from ensemble_deid.model.installed import FOLDER, GROUP, NAME
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import FILE, SIGNATURE, Manifest, read_manifest
 from ensemble_deid.model.measured import SHIPPED
 from ensemble_deid.model.submodels import compact_submodel
-from ensemble_deid.stacking.stacker import SITE
+from ensemble_deid.stacking.stacker import SITE, Stacker
 from ensemble_deid.taggers.tbed.rule_text import parse_rule
 from ensemble_deid.taggers.tbed.rulelist import REQUIRED_KEYS, RuleList
 from ensemble_deid.taggers.tbed.tagger import RULES, TbedTagger, is_unused_head
@@ -201,10 +208,12 @@ def export_model(model: Path, out: Path, *, shareable: bool = False, compact: bo
 
 
 def _compact(directory: Path, manifest: Manifest) -> None:
-    """Store an encoder's weights in eight bits, the network's in half precision, the CRF's in single precision."""
+    """Store an encoder's weights in eight bits, the network's in half precision, the CRF's and stacker's in single."""
     config = make_config(manifest.config, place=str(directory / FILE))
     for name in config.submodels:
         compact_submodel(name, directory, labels=manifest.labels, config=config)
+    for kept in (config.submodels, *config.smaller_stacks):
+        Stacker.compact_saved(directory, variant=variant_name(config.submodels, kept))
 
 
 def _without_remarks(model: Path, manifest: Manifest) -> Manifest:

@@ -200,6 +200,12 @@ class Stacker:
             (directory / _of(SITE, variant)).write_text(self.site.to_json(), encoding="utf-8")
         (directory / _of(SETTINGS, variant)).write_text(json.dumps(content, indent=1), encoding="utf-8")
 
+    @staticmethod
+    def compact_saved(directory: Path, *, variant: str = "") -> None:
+        """Rewrite the support vectors that `save` wrote in single precision."""
+        path = directory / _of(SVM, variant)
+        path.write_bytes(Svm.of_file(path).to_bytes(compact=True))
+
     @classmethod
     def load(cls, directory: Path, *, variant: str = "") -> "Stacker":
         """Read what `save` wrote. Raises ModelError."""

@@ -74,7 +74,7 @@ class Svm:
             settings,
             mean,
             scale,
-            vectors=svc.support_vectors_.astype(np.float32).astype(np.float64),
+            vectors=svc.support_vectors_,
             weights=svc.dual_coef_[0],
             intercept=float(svc.intercept_[0]),
         )
@@ -97,9 +97,12 @@ class Svm:
         """Return the features as the kernel sees them, (n, features)."""
         return _standardised(features, self.mean, self.scale)
 
-    def to_bytes(self) -> bytes:
-        """Return the arrays as safetensors, the settings in their metadata."""
-        vectors = self.vectors.astype(np.float32)
+    def to_bytes(self, *, compact: bool = False) -> bytes:
+        """Return the arrays as safetensors, the settings in their metadata.
+
+        `compact` keeps the support vectors in single precision.
+        """
+        vectors = self.vectors.astype(np.float32 if compact else np.float64)
         arrays: dict[str, NDArray[Any]] = {
             "mean": self.mean,
             "scale": self.scale,

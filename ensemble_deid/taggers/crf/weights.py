@@ -103,9 +103,9 @@ class CrfWeights:
             kind = next(kind for kind in (np.uint16, np.uint32, np.uint64) if most <= np.iinfo(kind).max)
             found[name] = WindowWeights(windows, coded[sort].astype(kind), len(rows))
             rows += [fitting[k][1] for k in sort.tolist()]
-        attribute = np.array(rows, dtype=np.int64)
-        counts = (begins[1:] - begins[:-1])[attribute]
-        at = order[np.repeat(begins[attribute] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())]
+        of_row = np.array(rows, dtype=np.int64)
+        counts = (begins[1:] - begins[:-1])[of_row]
+        at = order[np.repeat(begins[of_row] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())]
         small = np.uint8 if len(read.labels) < 2**8 else np.uint16
         return cls(
             read.labels,
