@@ -96,12 +96,12 @@ class PredictionOptions:
 
 
 LOWERED: Mapping[str, float] = {
-    "letters apart": 0.33,
+    "letters apart": 0.2,
     "blanks in numbers": 0.33,
     "misread characters": 0.5,
     "two columns": 0.4,
-    "lower case": 0.33,
-    "capitals": 0.33,
+    "lower case": 0.25,
+    "capitals": 0.25,
 }
 """What a note's threshold is multiplied by where the reading shows such a form: submodels find less in it.
 
