@@ -1,10 +1,10 @@
-"""How long an epoch of training takes on the device at hand: the network, and an encoder.
+"""Time of a training epoch on this device, for the network and an encoder.
 
     python benchmarks/gpu.py --device cuda --tokens 1000000
     python benchmarks/gpu.py --device cpu --tokens 20000
 
-The notes are those of the demo corpus's training part, repeated until there are enough tokens. Of two epochs the second
-counts, from the end of the first: it starts nothing.
+The notes are the demo corpus's training notes, repeated until there are enough tokens. Of two epochs only the second is
+timed, since the first includes start-up.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from ensemble_deid.taggers.transformer.tagger import TransformerTagger
 
 
 class Epochs:
-    """Notes when each epoch ended."""
+    """Record when each epoch ended."""
 
     def __init__(self) -> None:
         self.ends: list[float] = []
@@ -40,16 +40,16 @@ class Epochs:
 
     @property
     def seconds(self) -> float:
-        """Seconds of the last epoch."""
+        """Duration of the last epoch in seconds."""
         return self.ends[-1] - self.ends[-2]
 
 
 def notes_of(tokens: int) -> tuple[Batch, TagScheme]:
-    """Return a batch of at least so many tokens, and the tags of its labels."""
+    """Return a batch of at least the given number of tokens, and the tags of its labels."""
     corpus = read_corpus("demo:train").documents
     chosen, characters = [], 0
     for number, document in enumerate(itertools.cycle(corpus)):
-        # Some five characters a token; the batch says how many there are.
+        # About five characters a token; the batch has the exact number.
         if characters >= 5 * tokens:
             break
         chosen.append(replace(document, id=f"{number}"))
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--tokens", type=int, default=100_000)
     parser.add_argument("--encoder", default=next(iter(PACKAGED)), help="name or folder of a pretrained encoder")
-    parser.add_argument("--window", type=int, default=TransformerConfig().window, help="pieces that it reads at a time")
+    parser.add_argument("--window", type=int, default=TransformerConfig().window, help="pieces that it reads at once")
     options = parser.parse_args()
     device = choose_device(options.device).type
     batch, scheme = notes_of(options.tokens)

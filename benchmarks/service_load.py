@@ -1,19 +1,18 @@
-"""A service under load: abuse, times of answers, notes read together, and a soak.
+"""Load tests of the service: abuse, response times, batching, and a soak.
 
     python benchmarks/service_load.py MODEL abuse --requests 10000 --clients 16
     python benchmarks/service_load.py MODEL times --seconds 5
     python benchmarks/service_load.py MODEL together --clients 16 --turns 3 --seconds 20
     python benchmarks/service_load.py MODEL soak --requests 100000 --clients 16
 
-Starts `ensemble-deid serve` itself, on a free port of this machine. Fails when an answer quotes a note that was not
-processed, when a processed note still has its date, or when the server's output has a word of a note. Times are those
-of a client in the same machine, connections being kept open; processor time is the server's own (Linux), which other
-programs on the machine hardly change.
+Starts `ensemble-deid serve` on a free local port. Fails when a response quotes a note that was not processed, when a
+processed note still has its date, or when the server's output has a word of a note. A client on the same machine takes
+the times over open connections; processor time is the server's own (Linux) and hardly depends on other programs.
 
-`abuse` cuts connections and sends rubbish and oversize bodies. `together` asks two servers in turns, one of which reads
-one note at a time, with stretches of 600 characters of the demo corpus's dev notes. `soak` sends such stretches, and
-prints how the server's memory grows. `--minutes` ends a part before all requests are sent; how many there were is
-printed. MODEL has to find slashed dates, as every model with the English patterns does.
+`abuse` cuts connections and sends rubbish and oversize bodies. `together` alternates between two servers, one of which
+reads one note at a time; it sends passages of 600 characters from the demo corpus's dev notes. `soak` sends the same
+passages and prints how the server's memory grows. `--minutes` ends a part early; the number of requests is printed.
+MODEL must find slashed dates, as every model with the English patterns does.
 """
 
 import argparse
@@ -202,7 +201,7 @@ def processor_seconds(process: int) -> float:
 
 
 def memory(process: int) -> dict[str, float]:
-    """Return the megabytes of a process and its children: `Pss` counts what they share once, `Private` is their own."""
+    """Return the megabytes of a process and its children: `Pss` counts shared memory once, `Private` is not shared."""
     found: Counter[str] = Counter()
     for line in Path(f"/proc/{process}/smaps_rollup").read_text(encoding="utf-8").splitlines()[1:]:
         name, size, _ = line.split()
@@ -216,7 +215,7 @@ _KINDS = ("Pss:", "Private_Clean:", "Private_Dirty:")
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that runs."""
+    """A running server."""
 
     host: str
     port: int
@@ -252,7 +251,7 @@ def serving(options: argparse.Namespace, *more: str) -> Iterator[Server]:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Notes that were answered, others by status, the seconds that it took, and those of the server's processor."""
+    """Answered notes, other responses by status, elapsed seconds, and the server's processor seconds."""
 
     notes: int
     others: Counter[int]
@@ -261,7 +260,7 @@ class Load:
 
 
 def send(server: Server, notes: list[str], *, clients: int, requests: float = math.inf, seconds: float) -> Load:
-    """Let clients send stretches with a date of their own each, until there are enough or the time is over."""
+    """Let clients send passages, each with its own date, until there are enough or time is up."""
     tallies = [Counter[int]() for _ in range(clients)]
     end = time.perf_counter() + seconds
 
@@ -288,7 +287,7 @@ def stretches() -> list[str]:
 
 
 def together(options: argparse.Namespace) -> None:
-    """Print what reading notes together gains: two servers, asked in turns."""
+    """Print what batching gains, alternating between two servers."""
     notes = stretches()
     totals = {"one by one": [0.0] * 3, "together": [0.0] * 3}
     with serving(options, "--together", "1") as first, serving(options) as second:
@@ -343,7 +342,7 @@ def abuse(options: argparse.Namespace) -> None:
 
 
 def times(options: argparse.Namespace) -> None:
-    """Print the times of answers, by length of the note and number of clients."""
+    """Print response times by length of note and number of clients."""
     with serving(options) as server:
         print("| words | clients | p50 ms | p95 ms | p99 ms | notes/s | processor ms a note | notes | refused |")
         print("|---|---|---|---|---|---|---|---|---|")

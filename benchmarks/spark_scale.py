@@ -2,10 +2,10 @@
 
     python benchmarks/spark_scale.py [SIZE ...] [--model MODEL] [--cores N ...]
 
-Generated notes of 4 to a patient, every tenth of nobody and a hundredth of one patient, go through MODEL, or else
-through one that knows patterns only (trained here on the demo corpus's dev notes). Processor time is that of Spark and
-its workers together (Linux), which other programs on the machine hardly change. `busy` is the processor time over the
-clock's, by core: on an idle machine, how well the cores are used.
+Generated notes (four a patient; a tenth have no patient, a hundredth belong to one patient) go through MODEL, by
+default a patterns-only one (trained here on the demo corpus's dev notes). Processor time is that of Spark and
+its workers together (Linux), which other programs on the machine hardly change. `busy` is processor time over elapsed
+time and cores: on an idle machine, the utilisation of the cores.
 """
 
 import argparse
@@ -42,7 +42,7 @@ PATIENT = """
 
 
 def measure(spark: SparkSession, model: str, size: int, folder: str) -> tuple[float, float]:
-    """De-identify a table of so many notes; return seconds by the clock and of the processor."""
+    """De-identify a table of `size` notes; return elapsed and processor seconds."""
     before, after = TEXT.split("{n}")
     notes = spark.range(size).select(
         col("id").alias("n"),

@@ -1,11 +1,11 @@
-"""What starting, memory and reading notes cost, beside another checkout: the table "Speed" of docs/results.md.
+"""Start-up time, memory and prediction speed of this checkout beside another one.
 
     python benchmarks/speed.py [--against CHECKOUT] [--notes 40] [--turns 3]
 
-Each checkout runs its own English model in processes of their own, on one thread, in turns, so that other work on the
-machine meets both. Figures are medians: seconds of the processor (user and system), and megabytes; private memory is
-what a further process adds. Ratios say more than figures where the machine is shared. `batch_jobs.py` has the gain by a
-second process, `tbed_speed.py` the learning of rules, `service_load.py` requests over HTTP.
+Each checkout runs its own English model in separate single-threaded processes, in turns, so that other load affects
+both. Figures are medians of processor seconds (user and system) and megabytes; private memory is what a further process
+adds. On a shared machine ratios are more reliable than figures. `batch_jobs.py` measures a second process,
+`tbed_speed.py` rule learning, `service_load.py` HTTP requests.
 """
 
 import argparse
@@ -25,7 +25,7 @@ _SHORT = 600
 
 
 def memory() -> dict[str, float]:
-    """Return the megabytes that this process has, and those that it shares with none."""
+    """Return the megabytes of this process, and those that it does not share."""
     kilobytes: dict[str, float] = {}
     for line in Path("/proc/self/smaps_rollup").read_text(encoding="ascii").splitlines()[1:]:
         name, value = line.split()[:2]
@@ -62,7 +62,7 @@ def measure(checkout: Path, notes: int) -> dict[str, float]:
 
 
 def start_up(checkout: Path) -> float:
-    """Return the seconds of the processor that the command takes for one note; the first run is not counted."""
+    """Return the processor seconds that the command takes for one note, without the first run."""
     with tempfile.TemporaryDirectory() as name:
         note = Path(name) / "note.txt"
         note.write_text("Mr. John Smith, MRN 1234567, was seen on 3/4/2019 by Dr. Alice Brown.\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The kinds of numpy arrays that functions take and return."""
+"""Types of numpy arrays, and sums that do not depend on other rows."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ _TILE = 24
 
 
 def row_products(rows: Floats, matrix: Floats) -> Floats:
-    """Return `rows @ matrix`, (n, k) by (k, m), each row the same bits whatever rows stand beside it.
+    """Return `rows @ matrix`, (n, k) by (k, m); the bits of a row do not depend on the other rows.
 
-    BLAS computes what is left over of a tile by other kernels. In double precision the rows of whole tiles are computed
+    BLAS computes an incomplete tile with other kernels. In double precision the rows of whole tiles are computed
     alike; in single precision they are not (OpenBLAS on AVX2), so networks score each note by itself.
     """
     spare = -len(rows) % _TILE
@@ -26,9 +26,9 @@ def row_products(rows: Floats, matrix: Floats) -> Floats:
 
 
 def range_sums(values: NDArray[Any], first: Int64s, after: Int64s) -> Floats:
-    """Return the sum of the rows `first` to `after` of each range, (n, ...), of its own rows alone.
+    """Return the sum of rows `first` to `after` (exclusive) for each range, (n, ...).
 
-    A difference of running sums would depend, in its last digits, on the rows before.
+    The last digits of a difference of running sums would depend on earlier rows.
     """
     padded = np.concatenate([values, np.zeros((2, *values.shape[1:]))]).astype(np.float64)
     sums = np.zeros((len(first), *values.shape[1:]))

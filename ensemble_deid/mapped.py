@@ -1,6 +1,6 @@
-"""Arrays and sorted strings that are mapped from a file: nothing is parsed, and processes share the memory.
+"""Memory-mapped arrays and sorted strings: nothing is parsed, and processes share the memory.
 
-The files are safetensors, whose own reader for numpy copies every array.
+The files are safetensors; the library's numpy reader would copy every array.
 """
 
 import math
@@ -83,7 +83,7 @@ def to_file_bytes(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str
 class StringTable(Sequence[str]):
     """Distinct strings in code point order: string k is `text[starts[k]:ends[k]]`, in UTF-8.
 
-    A string is found by the number that its first eight bytes spell, then by comparison of the whole string.
+    Lookup searches the first eight bytes as a number, then compares the whole string.
     """
 
     text: NDArray[np.uint8] = field(repr=False)
@@ -92,7 +92,7 @@ class StringTable(Sequence[str]):
 
     @classmethod
     def of(cls, strings: Iterable[str]) -> "StringTable":
-        """Return the table of strings, sorted, each once, with a zero after each."""
+        """Return the table of the distinct strings, sorted and zero-terminated."""
         encoded = sorted({string.encode("utf-8") for string in strings})
         ends = np.cumsum([len(one) + 1 for one in encoded], dtype=np.int64) - 1
         text = b"".join(one + b"\0" for one in encoded)

@@ -1,6 +1,6 @@
-"""Public lists of words and phrases, as they are in `rules/knowledge`: lines that are searched where they are.
+"""Public lists of words and phrases from `rules/knowledge`, searched in place.
 
-Only what is looked up becomes a string of Python.
+Only entries that are looked up become Python strings.
 """
 
 import gzip

@@ -339,7 +339,7 @@ BIOC_JSON = f'{{"documents": [{{"id": "a", "passages": [{{"offset": %s, "text": 
 DOCCANO = f'{{"text": "😀{SECRET}", "label": %s}}\n'
 BAD = [
     ("doccano", DOCCANO % "[[0, 1, 2]]", r":1: label 0: 'label' must be a string"),
-    ("doccano", DOCCANO % '[[0, 1, "X"]]', r":1: label 0: 0-1 \(in UTF-16 units\) do not lie between characters"),
+    ("doccano", DOCCANO % '[[0, 1, "X"]]', r":1: label 0: 0-1 \(in UTF-16 units\) do not fall between characters"),
     ("doccano", DOCCANO % '[[0, 99, "X"]]', r":1: label 0: 0-99 "),
     ("doccano", DOCCANO % '[[2, 2, "X"]]', r":1: label 0: its place 1-1 does not"),
     ("doccano", DOCCANO % '[[2, "X"]]', r":1: label 0: expected \[start, end, label\]"),

@@ -359,7 +359,7 @@ BAD: list[tuple[Callable[[bytes, str], Message], object, str]] = [
         r"x: content\.attachment: holds a picture or an object",
     ),
     (read_fhir, attachment(b"GIF", "image/gif"), r"x: content\.attachment: an attachment is neither text"),
-    (read_fhir, attachment(b"\xff"), r"x: content\.attachment: an attachment is no text in utf-8"),
+    (read_fhir, attachment(b"\xff"), r"x: content\.attachment: an attachment is not text in utf-8"),
     (
         read_fhir,
         {"resourceType": "DocumentReference", "content": [{"attachment": {"data": "QQ=="}}]},

@@ -637,7 +637,7 @@ def test_options_of_columns_are_refused_beside_a_map_of_fhir(tmp_path: Path, giv
 def test_a_map_that_names_no_text_is_refused_where_there_is_one(tiny_model: Path, tmp_path: Path) -> None:
     write_table(tmp_path / "a.csv", mrn=MRN, text=NOTE)
     rules = {"mrn": {"kind": "pseudonym", "of": "patient"}}
-    with pytest.raises(CorpusError, match="the map says nothing of the column text"):
+    with pytest.raises(CorpusError, match="the map does not name the column text"):
         deidentify_table(
             tmp_path / "a.csv", tmp_path / "b.csv", tiny_model, record_map=RecordMap.parse({"columns": rules}, "m")
         )

@@ -155,7 +155,7 @@ def test_documents_are_signed_with_the_record(
     page = tmp_path / "copy" / "record-expert.html"
     page.write_text(page.read_text(encoding="utf-8").replace("Mia Ode", "Mia Ole"), encoding="utf-8")
     assert verify(place, tmp_path / "copy" / "record.json") == 2
-    assert "record-expert.html: is not the document that was signed" in capsys.readouterr().err
+    assert "record-expert.html: not the document that was signed" in capsys.readouterr().err
     page.unlink()
     model = Path(json.loads(record.read_text(encoding="ascii"))["record"]["places"]["model"])
     assert verify(place, tmp_path / "copy" / "record.json", "--model", str(place / model)) == 0

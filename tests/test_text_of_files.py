@@ -80,7 +80,7 @@ def test_the_text_of_rtf(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="holds a picture"):
         read_rtf_text(path)
     path.write_text("Seen.")
-    with pytest.raises(CorpusError, match="is no RTF"):
+    with pytest.raises(CorpusError, match="not RTF"):
         read_rtf_text(path)
 
 

@@ -82,7 +82,7 @@ RULES = RecordMap.parse({"xml": {"text": "text", "id": {"kind": "pseudonym", "of
     [
         ("<a><text>x</text></a>", None, "x: XML is read with a --map"),
         (f"<a><text representation='B64'>{SECRET}</text></a>", RULES, r"x: a\.text: is encoded"),
-        (f"<a><b><id>{SECRET}</id></b><c><id>2</id></c></a>", RULES, "x: is about several patients"),
+        (f"<a><b><id>{SECRET}</id></b><c><id>2</id></c></a>", RULES, "x: describes several patients"),
         (f"<a>{SECRET}", RULES, "x:1: broken XML"),
         (f"<!DOCTYPE a [<!ENTITY e '{SECRET}'>]><a>&e;</a>", RULES, "x:1: a document type declaration is refused"),
     ],

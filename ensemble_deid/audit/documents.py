@@ -137,7 +137,7 @@ def _expert(record: Mapping[str, Any]) -> Iterator[Part]:
     yield from _residual(record["residual"])
     yield Heading("Attacks on missed PHI")
     if _styles(record).default in _REMOVING:
-        yield "This release has tags: whatever was missed stands out, and no attack is needed. With surrogates:"
+        yield "This release has tags, so missed PHI stands out without any attack. With surrogates:"
     yield from _attacks(record["attacks"])
     yield Heading("What the expert judges")
     yield (
@@ -224,7 +224,7 @@ def _attacks(attacks: Mapping[str, Any] | None) -> Iterator[Part]:
         for name, attack in ordered if category == _ALL else ordered[:1]:
             picked, chance = percent(attack["picked"]["value"]), percent(found["chance"])
             rows.append((category, name, f"{found['missed']}", picked, chance))
-    caption = "Misses among surrogates that an attacker picks out; of each category, the strongest attack."
+    caption = "Misses that an attacker picks out among surrogates; for each category, the strongest attack."
     yield Table(caption, ("PHI", "Attack", "Missed", "Picked out", "By guessing"), tuple(rows))
 
 
@@ -273,7 +273,7 @@ def _styles(record: Mapping[str, Any]) -> Styles:
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-    """Return what became of the notes, the numbers of all notes first."""
+    """Return the counts of notes, written and withheld first."""
     first = [name for name in ("written", "withheld") if name in counts]
     return ", ".join(f"{counts[name]} {name}" for name in [*first, *(name for name in counts if name not in first)])
 

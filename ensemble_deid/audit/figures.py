@@ -101,7 +101,7 @@ def audit_figures(
 ) -> AuditFigures:
     """Measure what the readings show; `released` has what the run replaced in each note, on the side that was read.
 
-    What the run's `styles` leave as it is, such as a year alone or an age of at most 89, is no leak. Raises
+    What the run's `styles` keep, such as a year alone or an age of at most 89, is not a leak. Raises
     EvaluationError where no unit has been read in full.
     """
     require_read(readings)
@@ -143,8 +143,8 @@ def audit_figures(
 
 
 def kept_by_policy(labels: Sequence[str]) -> str:
-    """Say what is no leak, given the labels that the policy keeps."""
-    return f"what the policy leaves as it is{f', such as {listed(labels)}' if labels else ''}"
+    """Say what does not count as a leak, given the labels that the policy keeps."""
+    return f"what the policy keeps{f', such as {listed(labels)}' if labels else ''}"
 
 
 def form_of(text: str) -> str:
@@ -178,7 +178,7 @@ def _leaks(note: AuditedNote, replaced: Sequence[Span], styles: Styles) -> list[
 
 
 def _stays(note: Document, key: SpanKey, styles: Styles) -> bool:
-    """Whether a style that makes values coarser leaves this one as it is."""
+    """Whether a coarsening style leaves this value unchanged."""
     if styles.of(key[2]) not in COARSE:
         return False
     known = frozenset(note.text[span.start : span.end].casefold() for span in note.spans)

@@ -62,7 +62,7 @@ class ReleaseDecision:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedRecord:
-    """What a record says, who signed it (name and fingerprint of a trusted key), and which documents are not there."""
+    """What a record says, who signed it (name and fingerprint of a trusted key), and which documents are missing."""
 
     facts: RecordFacts
     signer: str
@@ -110,7 +110,7 @@ def write_record(
 
 
 def verify_record(path: Path, trusted: TrustedKeys, moved: Mapping[str, Path | None]) -> VerifiedRecord:
-    """Check signature, documents, model, the run with every file that it wrote, and that all figures come out again.
+    """Check signature, documents, model, and the run with every file that it wrote, and recompute all figures.
 
     `moved` has the folders that are no longer where the record says. Raises ConfigError where the record is forged,
     signed by an unknown key, or says something else than the folders; and what a damaged folder raises.
@@ -136,14 +136,14 @@ def verify_record(path: Path, trusted: TrustedKeys, moved: Mapping[str, Path | N
 
 
 def _check_documents(path: Path, digests: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return the documents that are not beside the record. Raises ConfigError for one that is not as signed."""
+    """Return the documents missing beside the record. Raises ConfigError for one changed since signing."""
     missing = []
     for name, digest in digests.items():
         document = document_beside(path, name)
         if not document.is_file():
             missing.append(document)
         elif digest_of(document) != digest:
-            raise ConfigError(f"{document}: is not the document that was signed with {path.name}")
+            raise ConfigError(f"{document}: not the document that was signed with {path.name}")
     return tuple(missing)
 
 

@@ -23,7 +23,7 @@ from ensemble_deid.surrogates.patient import SurrogateSettings
 AuditSide = Literal["original", "released"]
 """Which text people read: the original, where they mark all PHI, or what was released, where they mark what is left."""
 PASSING = (FieldKind.KEEP, FieldKind.CODES)
-"""Kinds of fields that a map lets pass."""
+"""Kinds of fields that a map passes unchanged."""
 _AS_IT_IS = FieldRule(FieldKind.AGE)
 LENGTH = "length"
 """Stands for the length of a note where the name of a column is asked for: thirds of all notes."""
@@ -78,7 +78,7 @@ def read_release(run: Path, notes: str, *, side: AuditSide = "original", by: Seq
 
 
 def styles_of(settings: Mapping[str, Any]) -> Styles:
-    """Return the styles of a run, without the operators that it had."""
+    """Return the styles of a run, without its operators."""
     recorded = settings["styles"]
     return Styles(recorded["default"], recorded["by_label"], SurrogateSettings(**recorded["surrogates"]))
 
@@ -120,8 +120,8 @@ def released_records(
 ) -> Iterator[Record]:
     """Yield the records of a table or of messages, with the columns `by` among their fields.
 
-    So are the places of the run's map that it lets pass, if they begin with one of `whole`: as ages, a kind of which
-    every format yields values as they are.
+    So are the fields that the run's map passes, if they begin with one of `whole`. They are read as ages, since every
+    format yields ages unchanged.
     """
     messages = settings["format"] in MESSAGES
     if messages and by:
@@ -132,7 +132,9 @@ def released_records(
         columns = None if messages else replace(named, dates=(), keep=(ALL,))
         options = InputOptions(format=settings["format"], columns=columns, rules=read, keep_fields=messages)
     elif settings.get("rules") is None:
-        raise CorpusError(f"{run}: was made by a version that did not record the rules of its map; run it again")
+        raise CorpusError(
+            f"{run}: an older version made this run and did not record the rules of its map; run it again"
+        )
     else:
         options = _mapped(settings, read, whole)
     yield from note_source(notes, options, leave_out=[run]).records()

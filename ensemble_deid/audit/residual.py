@@ -1,8 +1,8 @@
 """What a release still says of each patient: the quasi-identifiers that stay, by how many patients share them.
 
 Counted are values that the run's styles kept or made coarser (ages, years, three digits of a ZIP code, occupations,
-places and what else a policy keeps), and columns and fields that it kept or a map let pass, per patient. k is the
-number of patients with the same values: whoever knows them of a patient has k to choose from. What has no label is not
+places and what else a policy keeps), and columns and fields that it kept or a map passed, per patient. k is the
+number of patients with the same values: someone who knows these of a patient has k candidates. What has no label is not
 counted: rare diagnoses, sex, ethnic group, family, and events that many know of.
 """
 
@@ -83,7 +83,7 @@ def residual_risk(run: Path, verified: VerifiedRun) -> Residual | None:
             notes += 1
             found = spans.pop(document.id, ())
             if found and max(end for _, end, _ in found) > len(document.text):
-                raise CorpusError(f"{output}: {document.id}: is not as the run wrote it")
+                raise CorpusError(f"{output}: {document.id}: was changed after the run")
             values[patient] |= {(identifier_of(label), _plain(document.text[s:e])) for s, e, label in found}
     if spans:
         raise CorpusError(f"{output}: lacks {len(spans)} notes of {run}")
@@ -93,14 +93,14 @@ def residual_risk(run: Path, verified: VerifiedRun) -> Residual | None:
 def _outputs(
     output: str, verified: VerifiedRun, run: Path, columns: Sequence[str]
 ) -> Iterator[tuple[Document | None, str, list[tuple[str, str]]]]:
-    """Yield each note, or None for a record without one, its patient, and what is shown beside it, by its place."""
+    """Yield each note (None for a record without one), its patient, and the visible fields with their places."""
     settings = verified.settings
     styles = styles_of(settings)
     if settings["format"] == "files":
         for document in released_documents(output, settings, run, ()):
             yield document, document.patient, []
         return
-    # Of messages, what they say of the patient: the rest is what was done, and when.
+    # Only the patient's fields of a message: the others say what was done, and when.
     places = _OF_PATIENT if _is_message(settings) else ("",)
     for record in released_records(output, settings, run, columns, whole=places):
         if record.error is not None:
@@ -119,7 +119,7 @@ def _is_message(settings: Mapping[str, Any]) -> bool:
 
 
 def _shown_parts(field: Field, styles: Styles) -> Iterator[tuple[str, str]]:
-    """Yield what is left of a field's value: passed as it is, or of a type that the styles do not hide."""
+    """Yield the visible parts of a field's value: passed unchanged, or of a type that the styles do not hide."""
     kind, value = field.rule.kind, "" if field.value is None else str(field.value)
     if not value.strip() or kind in _NAMES:
         return
@@ -143,12 +143,12 @@ def _output_of(run: Path) -> Path | None:
 
 
 def _kept_columns(settings: Mapping[str, Any], styles: Styles) -> tuple[list[str], list[str]]:
-    """Return the columns that options keep, those with dates only where years stay; and what else is not counted."""
+    """Return the kept columns (date columns only where years stay), and what else is not counted."""
     if settings["format"] == "files":
         return [], []
     if _is_message(settings):
-        passed = "all fields of messages" if settings["keep_fields"] else "fields of messages beside the patient's own"
-        return [], [f"{passed} that stay as they are"]
+        passed = "all fields of messages" if settings["keep_fields"] else "fields of messages other than the patient's"
+        return [], [f"{passed} that pass unchanged"]
     rules = settings.get("rules")
     columns = settings["columns"] if rules is None else rules["named"]
     dates = [] if styles.hides("DATE") else columns["dates"]

@@ -183,7 +183,7 @@ def _say_plan(plan: "AuditPlan", folder: Path) -> None:
     say(f"drawn: {units}, {counted(len(plan.notes), 'note')}, in {folder}")
     best = clopper_pearson_upper(0, plan.units, level=plan.confidence)
     if best > plan.bound:
-        say(f"too few to show {percent(plan.bound)}: without a leak, they show at most {percent(best)}")
+        say(f"too few to show {percent(plan.bound)}: without a leak they show a rate of at most {percent(best)}")
     for name, (size, drawn) in plan.strata.items() if plan.by else ():
         say(f"  {name}: {drawn} of {size}")
     if plan.left_out:
@@ -277,7 +277,7 @@ def _say_leaks(leaks: "Sequence[Leak]") -> None:
     for (label, form), places in ordered[:_MOST_FORMS]:
         say(f"  {label} {form}: {len(places)}, first in {places[0]}")
     if rest := sum(len(places) for _, places in ordered[_MOST_FORMS:]):
-        say(f"  {rest} of other forms")
+        say(f"  {rest} more of other forms")
 
 
 def _say_readers(figures: "AuditFigures") -> None:

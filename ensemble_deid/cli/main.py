@@ -30,7 +30,7 @@ _MODULES = {
     "serve": "service",
     "spark": "spark",
 }
-"""The commands that one module adds, which is loaded alone where such a command is given."""
+"""The commands of each module; only the module of the given command is loaded."""
 
 
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:

@@ -101,9 +101,7 @@ def verify_release(options: argparse.Namespace, trust: Path) -> int:
     found = verify_record(options.model, TrustedKeys.from_file(trust), moved)
     decision = found.facts["decision"]
     say(f"{options.model}: {decision['decision']}, by {decision['by']}, {decision['role']}, on {decision['day']}")
-    say(
-        f"signed by {found.signer}; run, outputs, model, audit and documents are as it says; all figures come out again"
-    )
+    say(f"signed by {found.signer}; run, outputs, model, audit and documents match; all figures were recomputed")
     for document in found.missing:
-        say(f"not beside it, and so not checked: {document.name}")
+        say(f"missing beside it, so not checked: {document.name}")
     return 0

@@ -29,7 +29,7 @@ FOR_PEOPLE = (
     "tbed.min_accuracy=0.9",
     "tbed.names_phi=false",
 )
-"""What makes a list of rules one that people read and own."""
+"""Settings for a rule list that people can read and maintain."""
 
 if TYPE_CHECKING:
     from ensemble_deid.training.rule_learning import OtherSystem
@@ -120,9 +120,7 @@ def _add_learn(actions: Any) -> None:
     )
     learn.add_argument("--dev", metavar="DEV", required=True, help="notes of other patients, to measure the list by")
     learn.add_argument("--out", metavar="FILE", type=Path, required=True, help="the rule list")
-    learn.add_argument(
-        "--for-people", action="store_true", help="a list to be read and owned: at most 60 rules in plain words"
-    )
+    learn.add_argument("--for-people", action="store_true", help="a list for people: at most 60 rules in plain words")
     add_config(learn)
     add_shared(learn, "seed")
     learn.set_defaults(run=run_learn)

@@ -21,7 +21,7 @@ def add_commands(commands: Any) -> None:
     add_model(parser)
     parser.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="to listen on; default: this machine")
     add_port(parser, default=8000)
-    parser.add_argument("--jobs", metavar="N", type=int, default=1, help="processes; on Linux sharing the model")
+    parser.add_argument("--jobs", metavar="N", type=int, default=1, help="processes, which share the model on Linux")
     parser.add_argument("--queue", metavar="N", type=int, default=64, help="waiting requests a process")
     parser.add_argument(
         "--max-body", metavar="BYTES", type=int, default=1_000_000, help="longest request, or line of a batch"
@@ -39,7 +39,7 @@ def add_commands(commands: Any) -> None:
     parser.rare().add_argument(
         "--arrival-limit", metavar="SECONDS", type=float, default=10.0, help="wait for a body; total wait for a batch"
     )
-    parser.rare().add_argument("--together", metavar="N", type=int, default=16, help="waiting notes to read at once")
+    parser.rare().add_argument("--together", metavar="N", type=int, default=16, help="largest batch of waiting notes")
     parser.set_defaults(run=run_serve)
 
 

@@ -40,7 +40,7 @@ def add_commands(commands: Any) -> None:
     rare = parser.rare()
     rare.add_argument("--failed", metavar="PATH", help="table of withheld notes; default: OUT.parquet.failed")
     rare.add_argument("--master", metavar="URL", help="such as local[8]; default: what Spark's own settings say")
-    rare.add_argument("--partitions", metavar="N", type=int, help="default: by size and cores")
+    rare.add_argument("--partitions", metavar="N", type=int, help="tasks for the notes; default: by size and cores")
     parser.set_defaults(run=run_spark)
 
 

@@ -34,17 +34,17 @@ def progress_bar(*, quiet: bool) -> Iterator[Reporter]:
     if quiet or not sys.stderr.isatty():
         yield lambda step: None
         return
-    # Here, not above: no bar is shown off a terminal, and rich takes a while to load.
+    # Imported here: rich loads slowly, and only a terminal shows a bar.
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn
     from rich.progress import TimeElapsedColumn as TimeElapsed
     from rich.text import Text
 
     class TimeLeftColumn(ProgressColumn):
-        """rich's own column looks at the last seconds alone, and a step of training can take minutes."""
+        """Estimated time left; rich's own column uses only the last seconds, but a training step can take minutes."""
 
         def render(self, task: Task) -> Text:
-            """Count down to the end estimated at the last step."""
+            """Count down to the end as estimated at the last step."""
             end: float | None = task.fields["end"]
             if end is None:
                 return Text("")

@@ -1,6 +1,6 @@
 """JSON of annotation tools: Doccano's lines and Label Studio's tasks.
 
-The ids in a file are the tool's own numbers; ours is in `note_id`, which both tools keep as metadata and hand back.
+The ids in a file are the tool's own numbers; ours is in `note_id`, metadata that both tools preserve.
 """
 
 import json
@@ -83,7 +83,9 @@ def _doccano_span(item: object, text: str, offsets: Utf16Offsets, place: str) ->
         raise CorpusError(f"{place}: the label is empty")
     start, end = (offsets.to_points(unit) for unit in units)
     if start is None or end is None:
-        raise CorpusError(f"{place}: {units[0]}-{units[1]} (in UTF-16 units) do not lie between characters of the text")
+        raise CorpusError(
+            f"{place}: {units[0]}-{units[1]} (in UTF-16 units) do not fall between characters of the text"
+        )
     check_span(start, end, text, place, tag="its place")
     return Span(start, end, label)
 

@@ -1,4 +1,4 @@
-"""Edits of a note's words for `augment`: dictated numbers and punctuation, names without what announces them."""
+"""Edits of a note's words for `augment`: dictated numbers and punctuation, names without their cues."""
 
 import re
 from functools import cache
@@ -101,7 +101,7 @@ def dictated(note: Document, rng: np.random.Generator) -> list[Edit]:
     return edits
 
 
-# Take away what announces a name in running prose: titles, credentials, first names, and names that any list has.
+# Remove the cues of names in prose: titles, credentials, first names, and names on lists.
 #
 # Training notes mostly write `Dr. Marcia Hidalgo, MD`; many real ones write `Hidalgo agrees`. Sequence models that
 # learn from the first kind alone rely on the title. The edits leave field names and headers (`Attending: Dr. Hidalgo`)
@@ -123,7 +123,7 @@ _SYLLABLES = (
 
 
 def bare_names(note: Document, rng: np.random.Generator) -> list[Edit]:
-    """Return the edits that leave bare surnames: titles and credentials off, full names cut to their last word."""
+    """Return the edits that reduce names to bare surnames: no titles or credentials, only the last word."""
     edits: list[Edit] = []
     for span in names_of(note):
         surface = note.text[span.start : span.end]
@@ -141,7 +141,7 @@ def bare_names(note: Document, rng: np.random.Generator) -> list[Edit]:
 
 
 def refilled_names(note: Document, rng: np.random.Generator) -> list[Edit]:
-    """Return the edits that put made-up and English-word surnames for single-word names, one for each in a note."""
+    """Return the edits that replace each single-word name of a note by a made-up or English-word surname."""
     new: dict[str, str] = {}
     edits = []
     for span in names_of(note):
@@ -169,7 +169,7 @@ def _surname(rng: np.random.Generator) -> str:
 
 
 def made_up_name(rng: np.random.Generator) -> str:
-    """Return two or three syllables in a row, which make no word."""
+    """Return a made-up word of two or three syllables."""
     count = int(rng.integers(2, 4))
     return "".join(_SYLLABLES[int(k)] for k in rng.integers(len(_SYLLABLES), size=count)).capitalize()
 

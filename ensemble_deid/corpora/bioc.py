@@ -49,14 +49,14 @@ _Object = dict[str, Any]
 
 @dataclass(slots=True)
 class _Reading:
-    """One document while it is put together; its annotations, with their places, are read only if asked for."""
+    """A document under construction; its annotations, with their places, are read only if asked for."""
 
     pieces: list[str] = field(default_factory=list, repr=False)
     length: int = 0
     annotations: list[tuple[object, str]] = field(default_factory=list, repr=False)
 
     def add(self, item: object, kind: str, place: str, *, known: bool = False) -> None:
-        """Put a passage or sentence at its offset; the text of a sentence is `known` where its passage has it."""
+        """Put a passage or sentence at its offset; `known` if the passage already gave a sentence's text."""
         part = object_of(item, place)
         text = optional_string(part, "text", place)
         if text and not known:

@@ -57,7 +57,7 @@ class Format:
 
     `render(document)` returns the contents of the note's files by suffix, which are `suffixes`; the last of them is
     that of the file that holds the text. It is None where the format is only read. Where notes are written to one
-    file, `frame` is what holds them together.
+    file, `frame` encloses them.
     """
 
     name: str

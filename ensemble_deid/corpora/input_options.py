@@ -80,8 +80,8 @@ class InputOptions:
         return RecordMap(place=given or "", columns=self.rules, optional=True).digest + (given or "")
 
     def rules_json(self, source: str | Path) -> dict[str, Any] | None:
-        """Return what a run records of its rules, None without any: the rules, the columns that options name, the
-        map's table of the source.
+        """Return what a run records of its rules (None without any): the rules, the columns that options name, and the
+        map's table for the source.
         """
         if self.rules_digest is None:
             return None

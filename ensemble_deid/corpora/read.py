@@ -109,7 +109,7 @@ def _unreadable(entry: Path) -> str:
         mode = entry.stat().st_mode
     except OSError as error:
         said = {errno.ENOENT: "a link to nothing", errno.ELOOP: "a link that leads to itself"}
-        return said.get(error.errno or 0, f"something that cannot be looked at: {error.strerror}")
+        return said.get(error.errno or 0, f"something that cannot be examined: {error.strerror}")
     return "" if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else "a pipe, socket or device, which no note is read from"
 
 

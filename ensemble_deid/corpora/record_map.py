@@ -44,7 +44,7 @@ class FieldKind(StrEnum):
 PEOPLE = (FieldKind.PATIENT, FieldKind.STAFF, FieldKind.RELATIVE)
 BIRTH = "birth"
 AUTHORITY = "^^^"
-"""What stands between a patient's id and another authority than that of the rule."""
+"""Separates a patient's id from an authority other than the rule's."""
 _SECTIONS = ("columns", "tables", "fhir", "hl7", "xml")
 _KEYS = ("kind", "of", "values", "pattern", "authority")
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}")
@@ -60,8 +60,8 @@ class FieldRule:
 
     `of` says of what a pseudonym is (`patient`, `encounter`, ...): equal ids of the same thing have equal pseudonyms.
     A date `of` birth is searched in the patient's notes. Codes pass if they are among `values` or match `pattern`.
-    Where HL7 names the assigning authority of a patient's id, ids of `authority` are those of tables, and the same id
-    of another one is another patient's.
+    Where HL7 names the assigning authority of a patient's id, ids of `authority` equal those in tables; the same id
+    from another authority is another patient.
     """
 
     kind: FieldKind
@@ -105,7 +105,7 @@ class FieldRule:
         return cls(kind, of, tuple(values), pattern, authority)
 
     def identity(self, value: str, authority: str) -> str:
-        """Return a patient's id by which it is known here: one of another authority is told apart."""
+        """Return the id under which a patient is known here, with the authority if it is not the rule's."""
         apart = self.authority and authority not in ("", self.authority) and known_patient(value) is not None
         return f"{value}{AUTHORITY}{authority}" if apart else value
 
@@ -149,7 +149,7 @@ class RecordMap:
 
     @classmethod
     def read(cls, given: str | Path) -> "RecordMap":
-        """Return the map of a name (`named_maps`) or in a file, whose rules count before those of the map `base`.
+        """Return a named map (`named_maps`) or that of a file, whose rules override those of its `base`.
 
         Raises ConfigError, naming file and place.
         """
@@ -238,7 +238,7 @@ def named_maps() -> dict[str, Path]:
 
 
 def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tables of both; what one's own has counts, rule by rule."""
+    """Return the tables of both; each rule of `own` overrides that of `base`."""
     made = {**base, **own}
     for name in base.keys() & own.keys():
         if isinstance(base[name], dict) and isinstance(own[name], dict) and "kind" not in own[name]:

@@ -27,8 +27,8 @@ class Record:
     `name` is what messages call it, which is no value of its cells. `error` says why it could not be read; it is then
     left out of the output. `blank` marks what is no record at all, such as an empty line, and is written as it was.
     A `patient` that names nobody, such as `NULL`, is the `placeholder`, and the record then is of no known patient.
-    `cells` returns all values of the record, also those that nobody looks into, for telling whether it was corrected;
-    `key` is by what a project knows it where it has no id.
+    `cells` returns all values of the record, also unused ones, which shows whether it was corrected; `key` identifies a
+    record without an id in a project.
     """
 
     name: str

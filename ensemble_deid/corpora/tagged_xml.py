@@ -56,8 +56,8 @@ def read_xml_note(path: Path, scheme: XmlScheme, *, gold: bool) -> ReadNote:
         raise CorpusError(f"{path}: one <TEXT> element is needed, the file has {len(texts)}")
     if texts[0].children:
         raise CorpusError(
-            f"{path}:{texts[0].children[0].line}: an element occurs inside <TEXT>: marks inside the text are read in "
-            "the format i2b2-2006 alone, here only stand-off <TAGS>"
+            f"{path}:{texts[0].children[0].line}: an element occurs inside <TEXT>: only the format i2b2-2006 has "
+            "elements inside the text, this one has stand-off <TAGS>"
         )
     text, metadata = texts[0].text, root.attributes
     patient, site = metadata.pop(_PATIENT, None), metadata.pop(_SITE, None)

@@ -1,4 +1,4 @@
-"""The text of RTF and PDF, which is handed out as plain text."""
+"""The text of RTF and PDF, which is written as plain text."""
 
 import logging
 import re
@@ -19,7 +19,7 @@ def text_of_rtf(data: bytes, place: str) -> str:
     """Return what a word processor shows. CorpusError on pictures and objects, in which text may be."""
     written = decode_utf8(data, place).removeprefix("\ufeff")
     if not written.lstrip().startswith("{\\rtf"):
-        raise CorpusError(f"{place}: is no RTF")
+        raise CorpusError(f"{place}: not RTF")
     if rtf_objects(written):
         raise CorpusError(f"{place}: holds a picture or an object, which is not read")
     if _OTHER_CODE_PAGE.search(written):

@@ -1,4 +1,4 @@
-"""What every reader and writer of XML shares: UTF-8 only, no document type that could pull in other files, escapes."""
+"""Shared by all readers and writers of XML: UTF-8 only, no document type that could load other files, escapes."""
 
 import codecs
 import re
@@ -129,6 +129,6 @@ def refuse_unwritable(text: str, name: str) -> None:
 
 
 def escaped(text: str, name: str, entities: dict[str, str] = IN_TEXT) -> str:
-    """Return what stands for a text of the note `name` in an element, or with IN_ATTRIBUTE in an attribute."""
+    """Return a text of the note `name` escaped for an element, or with IN_ATTRIBUTE for an attribute."""
     refuse_unwritable(text, name)
     return escape(text, entities)

@@ -218,9 +218,9 @@ class Deidentifier:
         return map(_logged, results())
 
     def process_each(self, asked: Sequence[tuple[Note, RunOptions]]) -> list[DeidentificationResult]:
-        """Return what becomes of notes that each have their own options, each processed alone as `process` does.
+        """Return the results for notes with their own options, each processed alone as by `process`.
 
-        Those with equal `prediction` go through the model together.
+        Notes with equal `prediction` go through the model together.
         """
         numbers: dict[PredictionOptions, list[int]] = {}
         for number, (_, options) in enumerate(asked):

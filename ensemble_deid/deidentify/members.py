@@ -111,7 +111,7 @@ def _source(name: str, given: str | Path) -> SpanSource:
 
 
 def parse_members(entries: Sequence[str]) -> dict[str, str]:
-    """Return the members of `NAME=...` options; a name alone is that of an installed system. Raises ConfigError."""
+    """Return the members of `NAME=...` options; a bare name means an installed system. Raises ConfigError."""
     found: dict[str, str] = {}
     for entry in entries:
         name, sign, given = entry.partition("=")

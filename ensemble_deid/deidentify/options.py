@@ -78,7 +78,7 @@ class RunOptions:
         return PatientStrings(self.replacer.normalise, styles.hides, styles.settings.min_score)
 
     def add_known(self, patient: str, identifiers: Iterable[Identifier]) -> None:
-        """Add what records say of a patient to the known identifiers."""
+        """Add the identifiers from a patient's records to the known ones."""
         known = self.lists.known
         if known is not None:
             for identifier in identifiers:
@@ -147,7 +147,7 @@ class RunOptions:
 
     @classmethod
     def check(cls, choices: RunChoices) -> None:
-        """Raise ConfigError for choices that are wrong whatever the labels are, before a model is loaded."""
+        """Raise ConfigError for choices that are wrong for any labels, before a model is loaded."""
         from ensemble_deid.stacking.stacker import check_threshold
 
         given: dict[str, Any] = dict(choices)

@@ -163,7 +163,7 @@ def year_taken(latest: int | None) -> frozenset[str]:
 
 
 def latest_year(record: Record) -> int | None:
-    """Return the latest year of the dates beside a record's text."""
+    """Return the latest year among a record's date fields."""
     fields = (field.value for field in record.fields if field.rule.kind is FieldKind.DATE)
     years = (year for value in (*record.dates, *fields) for year in _years(value))
     return max((year for year in years if year in POSSIBLE_YEARS), default=None)

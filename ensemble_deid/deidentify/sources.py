@@ -48,7 +48,7 @@ def note_source(given: str | Path, options: InputOptions, *, leave_out: Sequence
     if messages and options.rules:
         raise ConfigError("--column names columns of a table, or fields of JSONL: the input has none")
     if options.record_map is not None and options.keep_fields:
-        raise ConfigError("--keep-fields hands out what a --map would leave out: give one of them")
+        raise ConfigError("--keep-fields passes what a --map would drop: give one of them")
     if (format == "files" or messages) and options.columns not in (None, Columns()):
         raise ConfigError("--text-column and the like name columns of a table, or fields of JSONL: the input has none")
     if options.keep_fields and format not in MESSAGES:
@@ -74,7 +74,7 @@ def _is_fhir_lines(format: str, options: InputOptions) -> bool:
 
 @dataclass(slots=True)
 class SomeRecords:
-    """The records of a source that are `wanted`; the others are left out."""
+    """The `wanted` records of a source."""
 
     source: NoteSource
     wanted: Callable[[Record], bool]

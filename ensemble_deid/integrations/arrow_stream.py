@@ -19,13 +19,13 @@ from ensemble_deid.note.document import Document, patient_of
 from ensemble_deid.note.span import Span
 
 OWNER, FOUND = "_ensemble_deid_owner", "_ensemble_deid_found"
-"""Columns of what `read_batches` yields: whose the note is, and what the model found in it, without a word of it."""
+"""Columns that `read_batches` adds: a note's patient, and the model's findings without text."""
 
 
 def read_batches(batches: Iterable[Any], model: Deidentifier, columns: Columns, options: RunOptions) -> Iterator[Any]:
-    """Yield the record batches with what the model finds in their notes, for `deidentified_batches` elsewhere.
+    """Yield the record batches with the model's findings, for `deidentified_batches` in another task.
 
-    Here every row stands for itself, so that rows can be spread as they come; there all notes of a patient meet.
+    Rows are read independently, so they can be spread in any way; there a patient's notes are processed together.
     """
     pa = pyarrow()
     waiting: deque[Any] = deque()
@@ -47,7 +47,7 @@ def read_batches(batches: Iterable[Any], model: Deidentifier, columns: Columns, 
 
 
 def _without_read(batch: Any, read: deque[str] | None) -> Any:
-    """Return a batch as it was before it was read, and keep what was found."""
+    """Return a batch without the added columns, and keep the findings."""
     if read is None:
         return batch
     read.extend(batch.column(FOUND).to_pylist())
@@ -61,7 +61,7 @@ def _with_read(pa: Any, batch: Any, owners: deque[str], found: deque[str]) -> An
 
 
 def _encoded(record: Record, note: Note) -> str:
-    """Return a note that the model has read as JSON, without its text: its spans, or why it is withheld."""
+    """Return the model's findings in a note as JSON without text: its spans, or why it is withheld."""
     if not isinstance(note, Document):
         return json.dumps(str(note).removeprefix(f"{record.name}: "))
     return json.dumps([(span.start, span.end, span.label, float(span.score), span.source) for span in note.spans])

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _TASKS_PER_CORE = 4
 _PARTITION = 8 << 20
-"""Bytes of a table, some 5,000 notes: half an hour of a core, and what is lost with a worker."""
+"""Bytes of a table, about 5,000 notes: half an hour of one core, lost if a worker dies."""
 _UNKNOWN = 1 << 60
 # Spark fetches the archive from its place as long as the application runs; the folders go with this process.
 _SHIPPED: dict[tuple[str, str], "tempfile.TemporaryDirectory[str]"] = {}
@@ -64,9 +64,7 @@ def deidentify(
 
     columns = columns or Columns()
     if columns.text is None or columns.fields or columns.drop_rest:
-        raise ConfigError(
-            "Spark takes a column of text and no record map, whose tables tell of each other's patients: use deidentify"
-        )
+        raise ConfigError("Spark takes a text column and no record map, whose tables share patients: use deidentify")
     check_types(to_arrow_schema(df.schema), columns, "the DataFrame")
     if problem in df.columns:
         raise ConfigError(f"the DataFrame has a column {problem!r}: name another one for the reasons (problem=...)")
@@ -95,10 +93,10 @@ def deidentify(
 
 
 def _partitions(df: "DataFrame") -> int:
-    """Return how many partitions keep all cores busy to the end, and none of them for long."""
+    """Return a number of partitions that keeps all cores busy to the end, with short tasks."""
     least = _TASKS_PER_CORE * df.sparkSession.sparkContext.defaultParallelism
     size = int(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes().toString())
-    # Spark's estimate; where it has none, it says a number larger than any table.
+    # Spark's estimate; without one, Spark returns a number larger than any table.
     return max(least, -(-size // _PARTITION)) if size < _UNKNOWN else least
 
 

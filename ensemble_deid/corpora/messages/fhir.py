@@ -2,7 +2,7 @@
 
 Note text is the narrative of any resource (`text.div`), `conclusion` of a DiagnosticReport, `description` of a
 DocumentReference, annotations (`note.text`), and the attachments (`data` in base64) that are plain text or XHTML; of
-RTF and PDF the text is handed out; an attachment of another type is refused. Everything else is kept byte for byte, but
+RTF and PDF only the text is written; an attachment of another type is refused. Everything else is kept byte for byte, but
 for the `size` and `hash` of a changed attachment, and named as kept, but for codes and other values of the standard
 (`structure.py`).
 """
@@ -186,7 +186,7 @@ def _add_patient(reading: _Reading, value: JsonValue, path: tuple[str, ...]) -> 
 
 
 def _local(reading: _Reading, reference: str) -> str:
-    """Return a reference as a resource's own id gives it: bundles refer by URN, others with server and version."""
+    """Return a reference as `Type/id`, without the URN of a bundle, the server or the version."""
     if reference.startswith("#"):
         return reference
     type, id = reading.targets.get(reference) or read_reference(reference) or ("", "")
@@ -276,7 +276,7 @@ def _attachment(reading: _Reading, holder: JsonValue, value: JsonValue, where: s
     try:
         content = _decoded(value, where).decode(charset)
     except ValueError:
-        raise CorpusError(f"{where}: an attachment is no text in {charset}") from None
+        raise CorpusError(f"{where}: an attachment is not text in {charset}") from None
     check_text(content, where)
     encoded = EncodedText()
     xhtml = kind["type"].lower() != "text/plain"
@@ -299,7 +299,7 @@ def _attachment(reading: _Reading, holder: JsonValue, value: JsonValue, where: s
 
 
 def _read_document(holder: JsonValue, value: JsonValue, where: str, text_of: Callable[[bytes, str], str]) -> _Field:
-    """Return the text of a document, in whose place plain text is written."""
+    """Return the text of a document, which plain text replaces."""
     content = text_of(_decoded(value, where), where)
     encoded, kind = EncodedText(list(content), list(content)), holder.members["contentType"]
 
@@ -314,7 +314,7 @@ def _decoded(value: JsonValue, where: str) -> bytes:
     try:
         return base64.b64decode("".join(value.plain.split()), validate=True)
     except (binascii.Error, ValueError):
-        raise CorpusError(f"{where}: an attachment is no base64") from None
+        raise CorpusError(f"{where}: an attachment is not base64") from None
 
 
 def _attachment_changes(holder: JsonValue, value: JsonValue, new: bytes) -> list[_Change]:

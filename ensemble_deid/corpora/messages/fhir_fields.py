@@ -187,7 +187,7 @@ def _unit(quantity: JsonValue) -> str:
 
 
 def read_reference(reference: str) -> tuple[str, str] | None:
-    """Return type and id of a resource, also of one on a server, or of one version; None for other references."""
+    """Return the type and id of a reference, also with a server or version; None for other references."""
     match = _REFERENCE.fullmatch(reference)
     return (match[1], match[2]) if match is not None and match[1] in RESOURCES else None
 

@@ -29,8 +29,8 @@ _NAMED = 8
 class MessageFile:
     """A FHIR resource, an HL7 message, or any XML with rules.
 
-    Without `rules` or `keep_fields`, one with more than note text is withheld. `authorities` has the one that gave the
-    patients of a folder their ids.
+    Without `rules` or `keep_fields`, one with more than note text is withheld. `authorities` holds the authority that
+    assigned a folder's patient ids.
     """
 
     path: Path
@@ -65,7 +65,7 @@ class MessageFile:
                 self.authorities |= set() if self.authorities else {message.authority}
                 if message.authority not in self.authorities:
                     raise CorpusError(
-                        f"{self.path}: its patient's id (PID-3) is of another assigning authority than those before, "
+                        f"{self.path}: its patient's id (PID-3) comes from another assigning authority than those before, "
                         'so it may be another patient\'s: name yours in the rule, { ..., authority = "NAME" }'
                     )
         except CorpusError as error:

@@ -209,7 +209,7 @@ def _is_age(fields: Sequence[str], delimiters: Delimiters) -> bool:
 
 
 def _patient(segment: str, delimiters: Delimiters) -> tuple[str, str] | None:
-    """Return the patient's first id, and the authority that gave it, "" where none is named."""
+    """Return the patient's first id and its assigning authority ("" if none is named)."""
     fields = segment.split(delimiters.field)
     for part in fields[3].split(delimiters.repetition) if len(fields) > 3 else ():
         components = [*part.split(delimiters.component), "", "", ""]

@@ -132,7 +132,7 @@ class MappedFields:
 
 
 def day_of(value: str) -> tuple[str, Callable[[str], str]] | None:
-    """Return the day of a date of HL7, and how another day is written in its place; None for other forms."""
+    """Return the day of an HL7 date and a function that writes another day in its form; None for other forms."""
     match = _DAY.fullmatch(value.strip())
     if match is None:
         return None

@@ -105,7 +105,7 @@ _YEARS = frozenset("a y yr yrs year years año años".split())
 
 
 def is_age(told: str, unit: str) -> bool:
-    """Whether a number is an age in years, by its unit or, where there is none, by the codes and words beside it."""
+    """Whether a number is an age in years, by its unit or else by the codes and words beside it."""
     if unit.strip():
         return unit.strip().casefold() in _YEARS
     return _AGE_WORDS.search(told) is not None or not _AGE_CODES.isdisjoint(re.split(r"[^0-9-]+", told))

@@ -1,8 +1,8 @@
-"""Any XML, such as CDA, with the rules of a record map: a document in a file.
+"""Any XML, such as CDA, with the rules of a record map; one document a file.
 
-A rule is that of every element whose path ends in its place, `patient.name`, or of an attribute, `id@extension`; the
-longest place counts. All inside an element of the kind `text` is note text. What has no rule is left out: elements in
-which nothing is left, attributes, comments, instructions, prefixes of names.
+A rule such as `patient.name` applies to every element whose path ends so, `id@extension` to an attribute; the longest
+rule wins. An element of the kind `text` holds note text throughout. Everything without a rule is dropped: empty
+elements, attributes, comments, processing instructions, namespace prefixes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -113,7 +113,7 @@ def _local(name: str) -> str:
 
 @dataclass(slots=True)
 class _Reader:
-    """Says of every element what is written in its place."""
+    """Decides what is written for each element."""
 
     rules: FieldRules
     place: str
@@ -124,11 +124,11 @@ class _Reader:
         """Return the first id of the patient. Raises CorpusError where ids in several elements differ."""
         ids = list(self.patients.values())
         if any(set(others).isdisjoint(ids[0]) for others in ids[1:]):
-            raise CorpusError(f"{self.place}: is about several patients; each needs a file of its own")
+            raise CorpusError(f"{self.place}: describes several patients; put each into its own file")
         return ids[0][0] if ids else None
 
     def element(self, element: _Element, path: tuple[str, ...], around: int = 0) -> _Written | None:
-        """Return what is written of an element; None where nothing is left of it."""
+        """Return an element as it is written; None if nothing is left of it."""
         here = (*path, element.name)
         rule = self._rule(here)
         if rule is not None and rule.kind is FieldKind.DROP:
@@ -175,7 +175,7 @@ class _Reader:
         return _Written(part.name, "", [self._value(part.text, rule, ".".join((*here, part.name)), 0)])
 
     def _name(self, element: _Element, rule: FieldRule, place: str) -> list["_Written | str"]:
-        """Return the parts of a name; a tag takes the surname's place."""
+        """Return the parts of a name; a tag replaces the surname."""
         parts = [part for part in element.elements if part.text and part.name not in _AROUND_NAMES]
         order = sorted(parts, key=lambda part: part.name.casefold() in _SURNAMES)
         if not order:
@@ -188,13 +188,13 @@ class _Reader:
     def _note(self, element: _Element, place: str) -> _Written:
         said = [element.attributes[name] for name in _ENCODED if name in element.attributes]
         if any(value not in _PLAIN for value in said):
-            raise CorpusError(f"{self.place}: {place}: is encoded, or of another type than text")
+            raise CorpusError(f"{self.place}: {place}: is encoded, or not text")
         content: list[_Written | str] = [
             self._note(part, place) if isinstance(part, _Element) else part for part in element.content
         ]
         for part in content:
             if isinstance(part, _Written) and part.name not in _IN_TEXT:
-                # Of an element that nobody knows only the text is written.
+                # Only the text of an unknown element is written.
                 part.name = ""
         return _Written(element.name, "", content, is_text=True)
 
@@ -206,7 +206,7 @@ def _quoted(value: str) -> str:
 def _write(made: _Written, encoded: EncodedText, *, within: bool = False) -> None:
     encoded.mark(f"<{made.name}{made.attributes}>" if made.name else "")
     if made.is_text and not within and encoded.characters:
-        # A title is no part of the sentence that follows.
+        # A title is not part of the sentence that follows.
         for character in BETWEEN:
             encoded.add(character, "")
     elif made.is_text and made.name not in _WITHIN_LINES:

@@ -171,7 +171,7 @@ class Columns:
             meant = f"did you mean {close[0]}?" if close else "the first row must name the columns"
             raise CorpusError(f"{place}: has no column named {', '.join(missing)} ({meant})")
         if self.drop_rest and not self.texts and "text" in names and not {"text", ALL} & {*self.drop, *self.keep}:
-            raise CorpusError(f"{place}: the map says nothing of the column text: give it the kind text")
+            raise CorpusError(f"{place}: the map does not name the column text: give it the kind text")
         if not self.written(names):
             raise CorpusError(f"{place}: has none of the columns that the map names")
         if ALL in self.keep or self.drop_rest:

@@ -94,16 +94,16 @@ def identifiers_of(field: Field) -> Iterator[Identifier]:
 
 
 def identifiers_of_record(record: Record) -> list[Identifier]:
-    """Return what a record says of its patient."""
+    """Return the identifiers that a record holds of its patient."""
     fields = (Field("patient", _PATIENT, record.patient), *record.fields)
     return [identifier for field in fields for identifier in identifiers_of(field)]
 
 
 def identifiers_to_json(identifiers: Sequence[Identifier]) -> list[list[str]]:
-    """Return kind and value of each."""
+    """Return the kind and value of each."""
     return [[_KIND_NAMES[identifier.kind], identifier.value] for identifier in identifiers]
 
 
 def identifiers_of_json(content: Sequence[Sequence[str]]) -> Iterator[Identifier]:
-    """Yield what `identifiers_to_json` was given."""
+    """Yield the identifiers that `identifiers_to_json` wrote."""
     return (Identifier(KINDS[name], value) for name, value in content)

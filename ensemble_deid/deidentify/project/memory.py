@@ -66,7 +66,7 @@ class Context:
 
     @classmethod
     def of(cls, memories: Sequence[Memory], *, options: RunOptions, cells: Cells, key: Key) -> "Context":
-        """Return what all notes of a patient tell together, and the records around them."""
+        """Return what a patient's notes and records tell together."""
         years = [memory["year"] for memory in memories if memory.get("year") is not None]
         patient = memories[0]["patient"]
         context = cls(options, cells, key, patient, max(years, default=None))
@@ -101,12 +101,12 @@ def found_in(memory: Memory) -> Iterable[tuple[str, str, float]]:
 
 
 def said_in(memory: Memory) -> Iterable[Identifier]:
-    """Yield what a record says of its patient beside the text."""
+    """Yield what a record says of its patient outside the text."""
     return identifiers_of_json(memory.get("said", ()))
 
 
 def taught_beside(record: Record) -> dict[str, Any]:
-    """Return what a record tells of its patient beside the text."""
+    """Return what a record tells of its patient outside the text."""
     return {"said": identifiers_to_json(identifiers_of_record(record))}
 
 
@@ -147,7 +147,7 @@ def remember(record: Record, result: DeidentificationResult, context: Context, k
 
 
 def _held(traces: str, said: Sequence[Identifier], key: Key) -> str:
-    """Return a hash of those of the patient's identifiers that a note may hold."""
+    """Return a hash of the patient's identifiers that a note may hold."""
     return _hash_of(sorted(identifiers_to_json(held_by(traces, said, key))))
 
 
@@ -166,7 +166,7 @@ def _hash_of(told: object) -> str:
 
 
 def values_of(memory: Memory, known: Known, *, cells: Cells, patient: str) -> str:
-    """Return a hash of what takes the place of a note's strings, dates and fields, with what is known now."""
+    """Return a hash of the current replacements of a note's strings, dates and fields."""
     text, spans, doubted = "", [], set()
     mentions, dates = memory["mentions"], memory["dates"]
     replacer = cells.replacer
@@ -260,7 +260,7 @@ def _word_hash(word: str, key: Key) -> bytes:
 
 
 class WaitingRows:
-    """Rows of notes that are done, sealed in a file until the night ends: there may be more than fit into memory."""
+    """Rows of finished notes, sealed in a file until the night ends, since they may not fit into memory."""
 
     def __init__(self, store: Store) -> None:
         self._store, self._file = store, TemporaryFile()  # noqa: SIM115 (closed with this object)
@@ -268,7 +268,7 @@ class WaitingRows:
         finalize(self, self._file.close)
 
     def add(self, row: KeptNote) -> None:
-        """Keep a row in the place of the one with its tag."""
+        """Store a row, replacing the one with its tag."""
         data = self._store.sealed(row)
         self._places[row.tag] = self._file.seek(0, SEEK_END), len(data)
         self._file.write(data)

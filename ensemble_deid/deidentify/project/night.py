@@ -198,7 +198,7 @@ class Night:
         return KeptNote(*tags, self.store.tag("cells", content), {"id": id, "patient": patient, **memory})
 
     def _row_beside(self, record: Record) -> KeptNote:
-        """Return a record without a note: it is written whenever it comes, and what it says of its patient is kept."""
+        """Return a record without a note: it is written every time, and what it says of its patient is kept."""
         named = self.id_of(record) if self.source.format in ONE_FILE_A_NOTE else record.key
         content = hashlib.sha256(repr(record.cells()).encode("utf-8", "surrogatepass")).hexdigest()[:16]
         memory = {"beside": True, "year": latest_year(record), "outs": [self.place], **taught_beside(record)}
@@ -207,7 +207,7 @@ class Night:
         return replace(row, due=BROKEN_OFF)
 
     def _new_key(self, record: Record) -> str | None:
-        """Return what a resource without an id of a column is called in the output."""
+        """Return the output's name for a resource without an id column."""
         type, _, id = (record.key or "").partition("/")
         kinds = (field.rule.of for field in record.fields if field.name == f"{type}.id" and field.value == id)
         return next((f"{type}/{self.options.replacer.pseudonym(id, kind=kind)}" for kind in kinds), None)
@@ -254,7 +254,7 @@ class Night:
             for before in commit.rows(tags=self._beside):
                 self._beside[before.tag] = self._come_again(before, self._beside[before.tag])
             for row in self._beside.values():
-                # As long as nobody has looked for what it says in the patient's notes.
+                # Until the patient's notes have been searched for what it says.
                 commit.put(replace(row, due=BROKEN_OFF))
         for row in self.store.rows(patients={row.patient for row in self.todo.values()}):
             if row.tag not in self.todo:
@@ -265,11 +265,11 @@ class Night:
                     rows.years.years[patient] = max(year, rows.years.years.get(patient, year))
 
     def _begun(self, row: KeptNote) -> KeptNote:
-        """Return what is kept of a new note while it is done: where its output may be."""
+        """Return what is kept of a new note while it is processed: the place of its output."""
         return replace(row, memory={**row.memory, "outs": [self.place]}, due=BROKEN_OFF)
 
     def _begun_again(self, commit: Commit, before: KeptNote, row: KeptNote) -> KeptNote:
-        """Return the same of another note, with what was kept before."""
+        """Return the same for a known note, with what was kept before."""
         if before.patient != row.patient and row.due != WITHHELD:
             commit.change(patient=row.memory["patient"], note=row.memory["id"], outs=[self.place])
         outs = list(dict.fromkeys([*before.memory.get("outs", ()), self.place]))
@@ -278,7 +278,7 @@ class Night:
 
     @staticmethod
     def _come_again(before: KeptNote, row: KeptNote) -> KeptNote:
-        """Return a record without a note with all places of its outputs; `due` where it says something else now."""
+        """Return a record without a note, with all places of its outputs; `due` if what it says has changed."""
         outs = list(dict.fromkeys([*before.memory.get("outs", ()), *row.memory["outs"]]))
         is_same = before.due is None and (before.patient, before.input) == (row.patient, row.input)
         return replace(row, memory={**row.memory, "outs": outs}, due=None if is_same else row.due)
@@ -341,7 +341,7 @@ class Night:
         self.counts[LISTED] = sum(self._mark(commit, patient) for patient in sorted(patients))
 
     def _settled_beside(self, commit: Commit) -> set[str]:
-        """Return the patients of whom records without a note say something new."""
+        """Return the patients about whom records without a note say something new."""
         told: set[str] = set()
         for before in commit.rows(tags=self._beside):
             row = self._beside[before.tag]
@@ -382,7 +382,7 @@ class Night:
 
 
 def _without_strings(row: KeptNote) -> KeptNote:
-    """Return what of a row tells whether its note was corrected."""
+    """Return the part of a row that shows whether its note was corrected."""
     return replace(row, memory={name: row.memory.get(name) for name in ("patient", _SPANS)})
 
 

@@ -144,7 +144,7 @@ class Store:
         return self._seal.close(asdict(row), f"waiting {row.tag}")
 
     def unsealed(self, data: bytes, tag: str) -> KeptNote:
-        """Return the row that `sealed` was given."""
+        """Return the row that `sealed` sealed."""
         return KeptNote(**self._seal.open(data, f"waiting {tag}"))
 
     def rows(self, *, tags: Iterable[str] | None = None, patients: Iterable[str] | None = None) -> Iterator[KeptNote]:

@@ -1,7 +1,7 @@
-"""Which known identifiers may be in a note that is gone, told by hashes of its words.
+"""Which known identifiers an earlier note may hold, by hashes of its words.
 
-A night may bring a telephone number or the name of a doctor that is in notes of earlier nights. `may_hold` finds every
-note in which `KnownIdentifiers` would find it; that it finds some more costs no more than handing them out again.
+A night may bring a telephone number or a doctor's name that occurs in notes of earlier nights. `may_hold` finds every
+note in which `KnownIdentifiers` would find it; a false alarm only means that a note is written again.
 """
 
 import hashlib
@@ -25,14 +25,14 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def traces_of(text: str, key: Key) -> str:
-    """Return hashes of the words of a note, in no order."""
+    """Return hashes of a note's words; their order says nothing."""
     words = Words.of(text)
     told = {*words.folded, *map(date_part, words.folded), *(word for *_, word in words.misread())}
     told |= {full for word in words.folded for full in name_lists().full_forms.get(word, ())}
     told |= {_initials(words.folded[first : last + 1]) for first, last, _ in initials_groups(words)}
     pairs = zip(words.folded, words.folded[1:], strict=False)
     told |= {f"{one} {two}" for one, two in pairs if max(len(one), len(two)) <= _SHORT}
-    # One letter more or less, or another one: of other alphabets not all letters can be tried.
+    # Typing errors in other alphabets: not all letters can be tried.
     told |= {form for word in words.folded if not word.isascii() for form in _shortened(word)}
     return b64encode(b"".join(sorted(_hash(word, key) for word in told))).decode()
 
@@ -45,7 +45,7 @@ def held_by(traces: str, identifiers: Iterable[Identifier], key: Key) -> list[Id
 
 
 def may_hold(words: Collection[bytes], identifier: Identifier, key: Key) -> bool:
-    """Whether an identifier may be in a note of whose words these are the hashes."""
+    """Whether a note whose words have these hashes may hold an identifier."""
     kind, value = identifier.kind, identifier.value
     if kind.matching is Matching.NAME:
         person = Person.of(value, 0)
@@ -101,7 +101,7 @@ def _one_edit(word: str) -> Iterator[str]:
 
 
 def _written(words: Collection[bytes], form: str, key: Key) -> bool:
-    """Whether a form may be written as some words of a note one after the other; of short ones pairs are known."""
+    """Whether consecutive words of a note may spell a form; for short words, pairs are known."""
     open_ends, seen = [(0, "")], set[tuple[int, str]]()
     while open_ends:
         start, before = open_ends.pop()

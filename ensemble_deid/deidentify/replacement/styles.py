@@ -15,7 +15,7 @@ from ensemble_deid.surrogates.patient import SurrogateSettings
 INVENTING = ("surrogate", "cap-age")
 """Styles that write a value which a reader takes for what was in the note."""
 COARSE = ("year", "cap-age", "zip3")
-"""Styles that leave a part of a value, or all of it where it says little."""
+"""Styles that keep a part of a value, or all of it if it says little."""
 STYLES = ("tag", "numbered", "mask", "remove", "hash", "surrogate", "keep", *COARSE)
 """The styles that have a name. Besides, `text:WORDS` puts these words in the place of each span."""
 FIXED = "text:"
