@@ -1,4 +1,4 @@
-"""Long work: over several processes, whose number never changes a result, and its progress."""
+"""Work in several processes, whose number never changes a result, and progress reports."""
 
 import logging
 import os

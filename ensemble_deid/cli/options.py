@@ -224,7 +224,7 @@ def add_member(parser: Container) -> None:
         metavar="NAME[=FILE.jsonl]",
         action="append",
         default=[],
-        help="another system's spans by note id, NAME=recognizer:MODULE:FUNCTION, or an installed one's NAME; repeatable",
+        help="another system's spans by note id, NAME=recognizer:MODULE:FUNCTION, or an installed NAME; repeatable",
     )
 
 

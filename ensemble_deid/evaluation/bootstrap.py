@@ -262,7 +262,7 @@ def _defined(value: Floats) -> float | None:
     return None if np.isnan(number) else number
 
 
-# Probabilities and quantiles of the few distributions that bounds need, without a statistics library to install.
+# Probabilities and quantiles of the few distributions that bounds need, without a statistics library.
 
 
 _STEPS = 100_000

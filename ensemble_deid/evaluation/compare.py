@@ -178,7 +178,7 @@ class Kappa:
     """Cohen's kappa over the tokens of all notes, what it is made of, and each pair of names with its tokens.
 
     `naming` tells what is told apart: PHI or not, categories, or types. `pairs` maps (name in A, name in B) to a
-    number of tokens; "" stands for a token that is no PHI. `kappa` is undefined where chance alone gives agreement.
+    number of tokens; "" stands for a token that is not PHI. `kappa` is undefined where chance alone gives agreement.
     """
 
     naming: Naming

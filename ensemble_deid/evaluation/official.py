@@ -82,7 +82,7 @@ def macro_of(row: OfficialRow) -> OfficialMacro:
 
 
 def count_sets(golds: Sequence[set[object]], systems: Sequence[set[object]]) -> Int64s:
-    """Count, document by document, what two sets of annotations share and do not: (documents, 3)."""
+    """Count, by document, the annotations that two sets share and do not share: (documents, 3)."""
     return np.array(
         [(len(g & s), len(s - g), len(g - s)) for g, s in zip(golds, systems, strict=True)], dtype=np.int64
     ).reshape(-1, 3)

@@ -1,4 +1,4 @@
-"""The feature columns of tokens: what a word alone says, its place in the note, and the rest of the note."""
+"""The feature columns of tokens: the word, its place in the note, and the rest of the note."""
 
 import itertools
 import re
@@ -79,7 +79,7 @@ def word_columns(word: Column) -> dict[str, Column]:
     return columns
 
 
-# Stems of words by the Snowball stemmers (Porter 2001), where they are asked for: the extra `nlp`.
+# Optional stems of words by the Snowball stemmers (Porter 2001): the extra `nlp`.
 
 
 Stem = Callable[[str], str]

@@ -1,8 +1,7 @@
-"""Compiled patterns, kept in the user's cache: compiling a model's takes a second, reading them a few milliseconds.
+"""A cache of compiled patterns: compiling a model's takes a second, reading them a few milliseconds.
 
-As with Python's own compiled modules, what is kept is derived from the source alone and belongs to one version of the
-library. Nothing of a note is in it. Without a cache that can be written, or with another's file in it, patterns are
-compiled.
+Like Python's own compiled modules, an entry depends only on the source and the library's version; it holds nothing of a
+note. If the cache cannot be written, or its file belongs to another user, patterns are compiled.
 """
 
 import base64
@@ -22,16 +21,16 @@ from ensemble_deid.atomic import write_bytes_atomically
 from ensemble_deid.parsing import strict_json
 
 Compiled = dict[tuple[str, int], regex.Pattern[str]]
-"""The text of a regex, and its flags -> the regex compiled."""
+"""(regex text, flags) -> compiled regex."""
 
 
 def cache_directory() -> Path:
-    """Return the folder for what can be made again."""
+    """Return the user's cache folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ensemble_deid"
 
 
 def read_compiled(source: str) -> Compiled:
-    """Return the regexes that were kept for the text of a pattern file; none where there are none."""
+    """Return the cached regexes for the text of a pattern file, if any."""
     try:
         path = _path(source)
         status = path.stat()
@@ -47,7 +46,7 @@ def read_compiled(source: str) -> Compiled:
 
 
 def keep_compiled(source: str, compiled: Compiled) -> None:
-    """Keep compiled regexes for the text of a pattern file, where that is possible."""
+    """Cache compiled regexes for the text of a pattern file, if possible."""
     kept = [_content(text, flags, found) for (text, flags), found in compiled.items()]
     content = json.dumps([one for one in kept if one is not None]).encode()
     with suppress(OSError, RuntimeError):
@@ -62,7 +61,7 @@ def _path(source: str) -> Path:
 
 
 def _content(text: str, flags: int, compiled: regex.Pattern[str]) -> dict[str, Any] | None:
-    """Return what makes up a compiled regex; None for one with lists of words beside it, which no pattern has."""
+    """Return the parts of a compiled regex; None for one with named lists, which no pattern has."""
     _, all_flags, code, groups, _, lists, _, offset, required, required_flags, count = compiled._pickled_data
     if lists or not isinstance(code, bytes):
         return None

@@ -162,7 +162,7 @@ def read_patterns(path: Path) -> PatternSet:
 
 
 def parse_patterns(source: str, *, path: str = "<patterns>", keep: bool = False) -> PatternSet:
-    """Compile the text of a pattern file, which may name no word lists; `path` is only named in errors.
+    """Compile the text of a pattern file, which must not name word lists; `path` only appears in errors.
 
     With `keep` the compiled regexes are kept in the user's cache (`compiled_patterns.py`).
     """
@@ -238,7 +238,7 @@ def _expand(source: str, words: Mapping[str, _Piece], place: str, *, verbose: bo
 
 
 def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str, known: Compiled) -> Pattern:
-    """Return a pattern; its regex is taken from those that are known, or compiled and added to them."""
+    """Return a pattern; its regex is taken from the `known` ones, or compiled and added to them."""
     unknown = sorted(set(table) - _KEYS)
     if unknown:
         raise RuleError(f"{place}: unknown key {unknown[0]!r}; known: {', '.join(sorted(_KEYS))}")
@@ -320,8 +320,8 @@ _HEAD = "# source: "
 def read_shared_words(path: Path) -> tuple[str, ...]:
     """Return the entries of a word list file. Raises RuleError with the file and the line at fault.
 
-    The file is UTF-8 text. Its first line, `# source: ...`, says what the list is and where it comes from; after that
-    every line is one entry, sorted by code point and without repetition, so that a change shows as the lines it adds or
+    The file is UTF-8 text. Its first line, `# source: ...`, says what the list is and where it comes from; each further
+    line is one entry, sorted by code point and without repetition, so that a change shows as the lines it adds or
     deletes.
     """
     text = read_text(path, RuleError, missing="no such word list")
@@ -359,7 +359,7 @@ def inline_word_lists(source: str, path: Path) -> str:
     """Return the text of the pattern file `path` with the words themselves where `[words]` names a file.
 
     The result can be read without the list files, and is what a model keeps. Raises RuleError as `read_word_list` does,
-    and where the entry cannot be replaced because it does not stand on one line.
+    and where the entry cannot be replaced because it spans several lines.
     """
     words = strict_toml(source).get("words", {})
     if not isinstance(words, dict):
@@ -384,7 +384,7 @@ def inline_word_lists(source: str, path: Path) -> str:
 def any_of(words: Sequence[str]) -> str:
     """Return a regex that matches any of the words, the longest first, as a tree of their common beginnings.
 
-    Python's `re` tries the branches of an alternative one by one; a tree asks it for one look at each letter. The regex
+    Python's `re` tries the branches of an alternative one by one; in a tree it looks at each letter once. The regex
     means the same with and without VERBOSE.
     """
     rest_of: dict[str, list[str]] = {}

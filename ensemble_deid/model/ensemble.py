@@ -83,7 +83,7 @@ class ModelDescription:
 
 
 def view_of(reading: Reading, document: Document) -> Document:
-    """Return a note as the submodels read it: as its reading, but one in lower case in capitals, which they know."""
+    """Return the reading of a note; one in lower case becomes capitals, which the submodels know."""
     view = reading.document(document)
     if LOWER_CASE not in reading.forms:
         return view

@@ -116,10 +116,10 @@ def file_hashes(directory: Path) -> dict[str, str]:
 
 
 def _digest(path: Path) -> str:
-    """Return the SHA-256 of a file, which is read once in a process as long as it stays the same file."""
+    """Return the SHA-256 of a file; each process reads an unchanged file once."""
     status = path.stat()
     if time.time_ns() - status.st_ctime_ns < _JUST_NOW:
-        # Another change could come within one tick of the file system's clock.
+        # A later change could fall into the same tick of the file system's clock.
         return _digest_of.__wrapped__(path, ())
     return _digest_of(path, (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
 
@@ -257,11 +257,11 @@ def _refuse_others(directory: Path, expected: Mapping[str, Any]) -> None:
             raise ModelError(f"{path}: not part of the model (its manifest does not name it): move it away")
 
 
-# What a model directory keeps for training's own use: the folder `private`, which an exported model lacks.
+# The folder `private` of a model directory, only for training; an exported model lacks it.
 #
 # It has the stacker's training set, which `ablate` needs, and the rule lists that others replaced, which
 # `rules restore` brings back. Nothing in it is read when notes are processed. Its own manifest gives the SHA-256 of
-# each file, and of the final estimator that the files go with, so that the folder of another model is noticed.
+# each file, and of the final estimator that the files belong to, to detect the folder of another model.
 
 
 PRIVATE = "private"

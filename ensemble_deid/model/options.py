@@ -76,7 +76,7 @@ class PredictionOptions:
     """How notes are predicted.
 
     `submodel` asks for that submodel's own predictions instead of the ensemble's. `threshold` overrides the model's: 0
-    returns every candidate that does not overlap a higher-scoring one. Whichever it is, in a note in a hard form it is
+    returns every candidate that does not overlap a higher-scoring one. In a note in a hard form any threshold is
     lowered (`LOWERED`). Below 0.05 single words that no candidate covers are returned, too, at 0 a quarter of a note's
     or 12 (only for models with `stack.tokens`). `combiner` is `svm`, `union`, `majority` or `per-type`. `batch_size`
     notes go through the model together, in each of `jobs` processes; results do not depend on `jobs`. Raises
@@ -103,18 +103,18 @@ LOWERED: Mapping[str, float] = {
     "lower case": 0.25,
     "capitals": 0.25,
 }
-"""What a note's threshold is multiplied by where the reading shows such a form: submodels find less in it.
+"""Hard form -> the factor for a note's threshold, because submodels find less in such notes.
 
-On 60 notes of demo dev, none of those of `benchmarks/forms.py --seed 0`, recall at `en`'s threshold is 93.3 in plain
-notes, and so lowered 94.3 misread, 93.7 in two columns, over 93.4 in lower case and capitals. Letters apart and blanks
-in numbers were not measured there.
+On 60 notes of demo dev, none of them in `benchmarks/forms.py --seed 0`, recall at `en`'s threshold is 93.3 in plain
+notes and, lowered so, 94.3 in misread ones, 93.7 in two columns, over 93.4 in lower case and capitals. Letters
+apart and blanks in numbers were not measured there.
 """
 _LEAST_SHARE = {"letters apart": 0.004}
-"""Of the characters; in ordinary notes of demo dev it is 0.003 at most (`T u e`)."""
+"""Share of a note's characters; ordinary notes of demo dev have at most 0.003 (`T u e`)."""
 
 
 def threshold_factor(reading: Reading) -> float:
-    """Return the share of the threshold that a note's candidates must reach, 1 for an ordinary note."""
+    """Return the factor for a note's threshold, 1 for an ordinary note."""
     shown = (LOWERED.get(form, 1.0) for form, share in reading.forms.items() if share >= _LEAST_SHARE.get(form, 0.0))
     return min(shown, default=1.0)
 

@@ -178,12 +178,11 @@ def build_wheel(project: Path, out: Path) -> Path:
 def export_model(model: Path, out: Path, *, shareable: bool = False, compact: bool = False) -> tuple[str, ...]:
     """Copy a model without its private files, and return the names of the files that were copied.
 
-    The digests of notes leave the manifest, too: by trying all numbers, or notes of few words, somebody could read them
-    out of it. With `shareable` the model must have been trained shareable, and its rules must be within its
-    vocabulary; what reviewers remarked on changes of the rules is then deleted from the manifest. With `compact`
-    weights are rounded and files compressed (`_compact`). A signature is copied if nothing was changed. Raises
-    ModelError for a model that is damaged or not shareable, and where `out` is a folder that holds anything but a
-    model.
+    The manifest loses its digests of notes, too: someone could try all numbers or short notes against them. With
+    `shareable` the model must have been trained shareable, and its rules must be within its vocabulary; reviewers'
+    remarks on changed rules are then deleted from the manifest. With `compact` weights are rounded and files compressed
+    (`_compact`). A signature is copied if nothing changed. Raises ModelError for a model that is damaged or not
+    shareable, and where `out` is a folder that holds anything but a model.
     """
     manifest = read_manifest(model)
     # The copy comes with these.
@@ -232,14 +231,14 @@ def _without_remarks(model: Path, manifest: Manifest) -> Manifest:
         if isinstance(tagger, TbedTagger):
             _check_rules(tagger.rules, vocabulary, model / RULES)
     records = tuple({**record, "remark": ""} for record in manifest.rules_replaced)
-    # Names of patterns that were removed again are words of somebody's choice, too.
+    # The names of removed patterns are free text, too.
     choices = {key: value for key, value in manifest.choices.items() if key not in ("added_patterns", "inclusion_list")}
     return replace(manifest, rules_replaced=records, choices=choices)
 
 
 def _check_rules(rules: RuleList, vocabulary: Vocabulary, path: Path) -> None:
-    """Raise ModelError where reviewers put something into a rule list that training could not have put there."""
-    # Training leaves rules that it does not use in the list as remarks.
+    """Raise ModelError if a rule list has content from reviewers that training could not have produced."""
+    # Training keeps unused rules in the list as remarks.
     remarks = [line for lines in rules.remarks.values() for line in lines if line.strip() and not is_unused_head(line)]
     try:
         unused = [parse_rule(line.lstrip("# "), place="remark") for line in remarks]

@@ -185,7 +185,7 @@ _NUMBERED = re.compile(
 )
 _SINGLE = re.compile(r"(?<![\w.,/:%])(?<!\d )(?:[A-Z]{1,4}\d?-?|\d\d-)?\d(?: \d){4,14}(?![\w/:%]| \d|\.\d)")
 _PARTED = re.compile(r"(?<![\w.,/:%-])(?<!\d )\d\d \d{3}(?: \d{1,8})?(?![\w/:%-]| \d|\.\d)")
-# Scores of items, one after the other, are small.
+# Item scores in a row are small.
 _NO_SCORES = re.compile("[6-9]")
 _LEAST_NUMBER = 5
 
@@ -274,16 +274,16 @@ def _usual(word: str, *, before: str, begins: bool) -> str:
 _GUTTER = re.compile(r"(?<=\S) {3,}(?=\S)")
 _ROW = re.compile(r"[^\n]*\n?")
 _LEAST_ROWS, _LEAST_GUTTER, _LEAST_WIDTH = 4, 3, 12
-# Of the rows: those with both columns, those that run through the gutter. No note of demo train and dev is set so.
+# Shares of rows: with both columns, across the gutter. No note of demo train and dev has this layout.
 _LEAST_BOTH, _MOST_ACROSS = 0.3, 0.05
 ColumnPiece = tuple[int, int, str]
-"""A place in a text, and what it is read as."""
+"""A place in a text, and the text that it is read as."""
 
 
 def columns(text: str) -> list[ColumnPiece]:
-    """Return a text that is set in two columns of running text in pieces, column by column; nothing for another text.
+    """Return the pieces of a text in two columns of prose, column by column; nothing for other texts.
 
-    In both columns of most rows there is text, and its median width is that of words in a row, not of a table's cell.
+    Many rows have text in both columns, and its median width is that of several words, not of a table's cell.
     """
     rows = [row for row in _ROW.finditer(text) if row[0].strip()]
     ends = Counter(gap.end() - row.start() for row in rows for gap in _GUTTER.finditer(text, row.start(), row.end()))
@@ -300,9 +300,9 @@ def columns(text: str) -> list[ColumnPiece]:
 
 
 def _in_order(text: str, at: int) -> list[ColumnPiece]:
-    """Return the rows of a text, which has a gutter before `at`, column by column.
+    """Return the rows of a text with a gutter before `at`, column by column.
 
-    The gutter ends the left part of a row. A row that runs through it stays between what is before and after it.
+    The gutter ends the left part of a row. A row across the gutter stays between the rows before and after it.
     """
     ordered: list[ColumnPiece] = []
     left: list[ColumnPiece] = []

@@ -1,4 +1,4 @@
-"""What a scanner misread: digits inside words, letters inside numbers, letters for others (`Srnitb`)."""
+"""Scanning errors: digits inside words, letters inside numbers, wrong letters (`Srnitb`)."""
 
 import itertools
 import re
@@ -19,8 +19,8 @@ _LETTER_IN_NUMBER = re.compile(
 _WORD = re.compile(r"[^\W_]{3,}")
 _DOUBTFUL = re.compile("rn|[0158bcl]")
 _MOST_DOUBTFUL, _MOST_CHANGED = 8, 3
-# Different words that a letter or digit made unknown, of those that are long enough: in demo train and dev only notes
-# that scanners read have so many. Abbreviations end in `c`, so `c` and `b` are no evidence.
+# Distinct long words that one letter or digit made unknown: in demo train and dev only scanned notes have so many.
+# Abbreviations end in `c`, so `c` and `b` do not count.
 _LEAST_SHOWN, _LEAST_SHARE, _LONG = 2, 0.03, 4
 _ENGLISH = ("english", "medical")
 _LISTS = (*_ENGLISH, "given", "surname")
@@ -29,7 +29,7 @@ _LISTS = (*_ENGLISH, "given", "surname")
 def misread(text: str) -> list[Change]:
     """Return the changes of digits inside words (`Str0ng`), letters inside numbers (`l2/O5/2071`) and other letters.
 
-    Letters change only where that makes a listed word or name of what is none.
+    Letters change only where that turns an unlisted word into a listed word or name.
     """
     if not _is_shown(text):
         return []
@@ -53,7 +53,7 @@ def _is_shown(text: str) -> bool:
 def _in_word(match: re.Match[str]) -> Iterator[Change]:
     word, start = match[0], match.start()
     repair = () if word.isupper() or word.isdecimal() else _repair(word, _LISTS)
-    # What is a name alone has its capital.
+    # A word that is only a name gets its capital.
     name = bool(repair) and not _is_listed(_repaired(word, repair), _ENGLISH)
     for low, high, value in repair:
         yield start + low, start + high, value.upper() if name and not low else value
@@ -63,14 +63,14 @@ def _in_word(match: re.Match[str]) -> Iterator[Change]:
 
 
 def _repair(word: str, lists: tuple[str, ...]) -> tuple[Change, ...]:
-    """Return the changes that make a listed word of one that no list has; none where none do."""
+    """Return the changes that turn an unlisted word into a listed one, if any do."""
     if _DOUBTFUL.search(word) is None or _is_listed(word, _LISTS):
         return ()
     return next((repair for repair in _repairs(word) if _is_listed(_repaired(word, repair), lists)), ())
 
 
 def _repairs(word: str) -> Iterator[tuple[Change, ...]]:
-    """Yield what a word may have been misread from, the fewest changes first."""
+    """Yield possible corrections of a word, the fewest changes first."""
     doubtful = [match for match in _DOUBTFUL.finditer(word) if match[0] != "l" or match.start() == 0]
     for number in range(1, min(_MOST_CHANGED, len(doubtful)) + 1):
         for chosen in itertools.combinations(doubtful[:_MOST_DOUBTFUL], number):

@@ -102,7 +102,7 @@ class Reading:
     def original_spans(self, spans: Iterable[Span]) -> tuple[Span, ...]:
         """Return spans of the reading as spans of the original; those that overlap there become one.
 
-        What is in two lines of a column is in two spans, without the other column between them.
+        A span over two lines of a column becomes two spans, without the other column between them.
         """
         if self.starts is None:
             return tuple(spans)
@@ -114,7 +114,7 @@ class Reading:
         return [self.original(start, end)]
 
     def _in_parts(self) -> Callable[[int, int], list[tuple[int, int]]]:
-        """Return what finds the parts of the original that `[start, end)` is from; a part ends where others begin."""
+        """Return a function that finds the contiguous parts of the original that `[start, end)` comes from."""
         starts, ends = self.starts, self.ends
         if starts is None or ends is None:
             return self._in_one
@@ -221,7 +221,7 @@ class _View:
         self._reorder("".join(value for *_, value in pieces), np.concatenate(low), np.concatenate(high))
 
     def _reorder(self, text: str, low: Places, high: Places) -> None:
-        """Take another text for this one; its characters stand for the ranges `[low, high)`."""
+        """Replace this text by another, whose characters come from the ranges `[low, high)`."""
         self.starts, self.ends = self._at(low, high)
         self.text = text
         self.in_order = False

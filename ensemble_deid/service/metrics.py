@@ -18,7 +18,7 @@ OTHER = "other"
 
 
 def share_between_workers() -> None:
-    """Keep the values made from now on in the folder that the library's variable names, for all workers to read."""
+    """Keep new values in the folder that the library's variable names, for all workers to read."""
     prometheus_values.ValueClass = prometheus_values.get_value_class()  # type: ignore[no-untyped-call]
 
 
@@ -50,12 +50,12 @@ class Metrics:
         )
         self._waiting = Gauge(
             "ensemble_deid_notes_waiting",
-            "notes that the model has not begun to read",
+            "notes that wait for the model",
             registry=own,
             multiprocess_mode="livesum",
         )
         self._together = Histogram(
-            "ensemble_deid_notes_together", "notes read at once", registry=own, buckets=(1, 2, 4, 8, 16)
+            "ensemble_deid_notes_together", "notes in a batch of the model", registry=own, buckets=(1, 2, 4, 8, 16)
         )
 
     def request(self, path: str, status: int, seconds: float) -> None:
@@ -85,7 +85,7 @@ class Metrics:
         self._entered.set(count)
 
     def gathered(self, waiting: int, together: int | None) -> None:
-        """Set the number of notes that wait, and count those that the model reads at once."""
+        """Set the number of waiting notes, and record the size of a batch."""
         self._waiting.set(waiting)
         if together is not None:
             self._together.observe(together)

@@ -15,7 +15,7 @@ from ensemble_deid.service.tokens import KNOWN, may, require
 
 KEYED_STYLES = frozenset({"hash", "surrogate"})
 _ROOM = 16_000
-"""Characters of notes that are read together: they wait for each other, so a long note is read alone."""
+"""Most characters in a batch: its notes wait for each other, so a long note is read alone."""
 _Asked = tuple[Document, RunOptions]
 
 
@@ -24,7 +24,7 @@ class NoteService:
     """The model of a worker, as the routes use it; `defaults` hold the key and what the site knows.
 
     Requests stream in, so each note is processed alone: what is found in it is searched in all of it, and not in other
-    notes of its patient. The model reads up to `together` notes at once that wait at the same time, which is faster.
+    notes of its patient. The model reads up to `together` waiting notes as a batch, which is faster.
     """
 
     model: Deidentifier
@@ -65,10 +65,10 @@ class NoteService:
         return result
 
     def _read(self, asked: Sequence[_Asked]) -> list[DeidentificationResult | Exception]:
-        """Return what becomes of notes; where that fails, of each alone, so that it touches no other."""
+        """Return the results for notes; if the batch fails, for each alone, so that no other note is affected."""
         try:
             results = self.model.process_each(asked)
-        except Exception as error:  # noqa: BLE001 (whoever asked for the note is told)
+        except Exception as error:  # noqa: BLE001 (the client is told)
             return [error] if len(asked) == 1 else [found for one in asked for found in self._read([one])]
         for (note, _), result in zip(asked, results, strict=True):
             self.metrics.listed(result.counts)

@@ -1,4 +1,4 @@
-"""One worker's model, its bounded queue, and the one thread in which notes are processed, those that wait together."""
+"""A worker's model, its bounded queue, and the one thread that processes notes, in batches of waiting ones."""
 
 import asyncio
 import threading
@@ -69,7 +69,7 @@ class Processor:
 
 @dataclass(slots=True, eq=False)
 class _Waiting(Generic[_Item, Result]):
-    """An item, and what became of it: None as long as it waits."""
+    """An item and its outcome, None while it waits."""
 
     item: _Item
     size: int
@@ -77,11 +77,11 @@ class _Waiting(Generic[_Item, Result]):
 
 
 class Gatherer(Generic[_Item, Result]):
-    """Lets a processor work on items together that wait at the same time: `most` of them, of `room` size in all.
+    """Batches waiting items for a processor: at most `most` of them, of total size `room`.
 
-    `work` returns the result of each item, or the exception that befell it. An item that waits while others do is held
-    for `pause` seconds at most, until as many are there as were last time; one on its own is never held. `watch`
-    is told how many items wait, and how many are worked on together.
+    `work` returns the result of each item, or its exception. A batch is held for at most `pause` seconds until it is as
+    large as the last one; a lone item is never held. `watch` receives the number of waiting items and the size of a
+    batch.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Gatherer(Generic[_Item, Result]):
         self._expected = 1
 
     async def one(self, item: _Item, *, size: int) -> Result:
-        """Return the result of one item. Raises Refused as `Processor.run`, and what befell the item."""
+        """Return the result of one item. Raises Refused as `Processor.run` does, or the item's exception."""
         waiting: _Waiting[_Item, Result] = _Waiting(item, size)
         with self._arrived:
             self._items.append(waiting)
@@ -111,7 +111,7 @@ class Gatherer(Generic[_Item, Result]):
             outcome = await self._processor.run(partial(self._outcome, waiting))
         finally:
             with self._arrived:
-                # It is still there only where nothing has begun by its deadline, or its client has left.
+                # It is still there only if its deadline passed before work began, or its client has left.
                 if waiting in self._items:
                     self._items.remove(waiting)
                     self._watch(len(self._items), None)
@@ -120,11 +120,11 @@ class Gatherer(Generic[_Item, Result]):
         return outcome
 
     def _outcome(self, own: _Waiting[_Item, Result]) -> Result | Exception:
-        """Return what became of an item, in the processor's thread: the first in line works for those behind it."""
+        """Return an item's outcome, in the processor's thread: the first in line processes those behind it, too."""
         if own.outcome is None and (together := self._gathered(own)):
             for waiting, outcome in zip(together, self._work([each.item for each in together]), strict=True):
                 waiting.outcome = outcome
-        # Nobody waits for an item that was taken out of the line.
+        # No client waits for an item that was removed.
         return Refused(503, "dropped", retry=True) if own.outcome is None else own.outcome
 
     def _gathered(self, first: _Waiting[_Item, Result]) -> list[_Waiting[_Item, Result]]:
@@ -140,7 +140,7 @@ class Gatherer(Generic[_Item, Result]):
             while self._items and len(taken) < self._most and self._items[0].size <= room:
                 taken.append(self._items.popleft())
                 room -= taken[-1].size
-            # Who waits now, or was answered now, may ask again at the same time.
+            # Clients that wait now or are answered now may send again at the same time.
             self._expected = len(taken) + len(self._items)
             self._watch(len(self._items), len(taken))
         return taken

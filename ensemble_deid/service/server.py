@@ -34,7 +34,7 @@ from ensemble_deid.service.settings import ServiceSettings
 # After the time limits of a body and of its processing, what is left of a stop is writing the last answers.
 _LAST_WORDS = 5
 _LOOK = 0.2
-"""Seconds between two looks at whether a worker, or its parent, has ended."""
+"""Seconds between checks whether a worker, or its parent, has ended."""
 
 
 def serve(
@@ -76,15 +76,15 @@ def _run_one(config: uvicorn.Config, listener: socket.socket) -> None:
 
 
 def _run_several(settings: ServiceSettings, listener: socket.socket) -> None:
-    """Keep so many workers running until a signal ends all. Raises ModelError where they cannot start."""
+    """Keep the workers running until a signal ends them. Raises ModelError if they cannot start."""
     create: Callable[[], Guard] = partial(create_app, settings)
     shared = _can_share(settings)
     if shared:
         model = Deidentifier.load(settings.model, device=settings.device, submodels=settings.submodels)
         create = partial(make_app, model, settings, settings.lists.read(model.labels))
-        # What is only made when it is first needed is shared, too.
+        # Also share what is only built on first use.
         model.process_each([(Document("the first", "Seen by Dr. Bell on 03/04/2019."), RunOptions())])
-        # Collecting garbage would write into all objects, and what a worker writes into it no longer shares.
+        # Garbage collection would write into all objects, and a worker no longer shares pages that it writes.
         gc.collect()
         gc.freeze()
     processes = multiprocessing.get_context("fork" if shared else "spawn")
@@ -102,7 +102,7 @@ def _run_several(settings: ServiceSettings, listener: socket.socket) -> None:
         while not stop.wait(_LOOK):
             if any(worker.exitcode == STARTUP_FAILURE for worker in workers):
                 raise ModelError(f"{settings.model}: the workers could not start")
-            # One that was killed, as happens when memory runs out, is replaced.
+            # Replace a killed worker, as when memory runs out.
             workers = [worker if worker.is_alive() else started() for worker in workers]
     finally:
         for worker in workers:
@@ -112,7 +112,7 @@ def _run_several(settings: ServiceSettings, listener: socket.socket) -> None:
 
 
 def _can_share(settings: ServiceSettings) -> bool:
-    """Return whether workers can be copies of a process that has the model: on Linux, and not on a GPU."""
+    """Whether workers can be forked from a process with the model: on Linux, without a GPU."""
     device = settings.device or read_manifest(settings.model).config.get("device")
     return sys.platform == "linux" and device != "cuda"
 
@@ -122,7 +122,7 @@ def _work(settings: ServiceSettings, create: Callable[[], Guard], listener: sock
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     if hasattr(signal, "SIGHUP"):
-        # The parent, which is told too, ends its workers.
+        # The parent gets the signal too, and ends its workers.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     set_up()
     share_between_workers()

@@ -22,7 +22,7 @@ class ServiceSettings:
     """The options of `ensemble-deid serve`; worker processes receive a copy.
 
     `max_body` is in bytes, `time_limit` in seconds, `queue` the number of requests that one worker accepts at a time,
-    `together` how many notes that wait it reads at once.
+    `together` how many waiting notes it reads at once.
     `entities` says which names `/analyze` uses: Presidio's, or the model's own labels. `key` is that of surrogates and
     hashes, the same in all workers; `lists` are the files of what the site knows, `submodels` those that are loaded,
     None for all; `recognizers`, `spans_from` and `rename` as in `RunOptions.choose`. `arrival_limit` is the seconds

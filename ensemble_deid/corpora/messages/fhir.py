@@ -2,8 +2,8 @@
 
 Note text is the narrative of any resource (`text.div`), `conclusion` of a DiagnosticReport, `description` of a
 DocumentReference, annotations (`note.text`), and the attachments (`data` in base64) that are plain text or XHTML; of
-RTF and PDF only the text is written; an attachment of another type is refused. Everything else is kept byte for byte, but
-for the `size` and `hash` of a changed attachment, and named as kept, but for codes and other values of the standard
+RTF and PDF only the text is written; an attachment of another type is refused. Everything else is kept byte for byte,
+except the `size` and `hash` of a changed attachment, and named as kept, except codes and other values of the standard
 (`structure.py`).
 """
 

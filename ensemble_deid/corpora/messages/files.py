@@ -65,7 +65,7 @@ class MessageFile:
                 self.authorities |= set() if self.authorities else {message.authority}
                 if message.authority not in self.authorities:
                     raise CorpusError(
-                        f"{self.path}: its patient's id (PID-3) comes from another assigning authority than those before, "
+                        f"{self.path}: its patient's id (PID-3) has another assigning authority than earlier ones, "
                         'so it may be another patient\'s: name yours in the rule, { ..., authority = "NAME" }'
                     )
         except CorpusError as error:

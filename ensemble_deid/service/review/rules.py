@@ -1,4 +1,4 @@
-"""The page on which people judge a model's rules: a card for each, whose decisions go into the model's own record."""
+"""The page for judging a model's rules: a card for each; decisions are stored with the model."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -34,7 +34,7 @@ RulePath = Annotated[int, InPath(ge=1, le=10**6)]
 
 
 class _OfList(ByReviewer):
-    """A request about the list that the page shows."""
+    """A request about the list that the page shows, by its hash."""
 
     sha256: str
 
@@ -46,7 +46,7 @@ class RuleDecision(_OfList):
 
 
 class RuleText(_OfList):
-    """Another rule in the place of one."""
+    """A rule's new text."""
 
     text: Annotated[str, Field(max_length=2000)]
 
@@ -59,7 +59,7 @@ class RuleDesk:
         self._shown: tuple[str, list[RuleCard]] | None = None
 
     def cards(self) -> dict[str, Any]:
-        """Return all that the page shows."""
+        """Return everything that the page shows."""
         approvals = rule_approvals(self.model)
         if self._shown is None or self._shown[0] != approvals.sha256:
             found = rule_cards(RuleModel.load(self.model), approvals, self._documents)
@@ -72,7 +72,7 @@ class RuleDesk:
         }
 
     def change(self, sha256: str, edit: Callable[[], object]) -> dict[str, Any]:
-        """Change the model and return what the page then shows. Raises Refused where that is not possible."""
+        """Change the model and return what the page then shows. Raises Refused if that is not possible."""
         if rule_approvals(self.model).sha256 != sha256:
             raise Refused(409, "the list has changed since the page was loaded: load it again")
         try:
@@ -132,7 +132,7 @@ def _rule_routes(desk: RuleDesk, processor: Processor) -> APIRouter:
 
     @routes.post("/{number}/decision")
     async def decide(number: RulePath, body: RuleDecision) -> dict[str, Any]:
-        # The machine's own day: a decision is made where it is typed.
+        # The local date: the page is used on this machine.
         today = date.today().isoformat()
         edit = partial(approve_rules, desk.model, by=body.reviewer, on=today, rules=[number], reject=body.rejected)
         return await processor.run(partial(desk.change, body.sha256, edit))

@@ -223,7 +223,7 @@ def _curves(
 
 
 def _place(point: _Coordinates) -> _Coordinates:
-    """Return where a point of the unit square stands in the drawing."""
+    """Return the place of a point of the unit square in the drawing."""
     return (_ORIGIN_X + _SPAN_X * point[0], _ORIGIN_Y - _SPAN_Y * point[1])
 
 

@@ -62,7 +62,7 @@ def static_head(title: str, *, style: str) -> Html:
 
 
 NO_SCRIPTS = "default-src 'none'; style-src 'unsafe-inline'"
-"""The policy of a page that loads nothing and runs nothing."""
+"""The content security policy of a page that loads and runs nothing."""
 
 
 def page_head(title: str, *, style: str, policy: str) -> Html:

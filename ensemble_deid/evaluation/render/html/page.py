@@ -249,7 +249,7 @@ _TERMS: tuple[tuple[str, str], ...] = (
 
 
 def _guide() -> Html:
-    """Define what stands on the page, and name the keys."""
+    """Define the page's figures, and name the keys."""
     views = [(view.name, view.definition) for view in VIEWS.values()]
     items = [part for term, meaning in (*_TERMS, *views) for part in (element("dt", term), element("dd", meaning))]
     return section(

@@ -1,4 +1,4 @@
-"""The report's sections and tables as such, and the table row of a score with its bar."""
+"""The report's sections and tables, and the table row of a score with its bar."""
 
 from collections.abc import Sequence
 
@@ -79,7 +79,7 @@ def _bar(estimate: Estimate, *, name: str) -> Html:
 
 
 def number(value: float) -> str:
-    """Return a length or place in a drawing, without digits that nobody sees."""
+    """Return a length or place in a drawing, without invisible digits."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 

@@ -44,7 +44,7 @@ function shown(card) {
   if (card.effect) made.append(element("p", card.effect + (card.verdict ? ` (${card.verdict})` : "")));
   made.append(...card.examples.map(example));
   const said = card.decisions.map(({ by, date, rejected }) => `${rejected ? "rejected" : "approved"} by ${by}, ${date}`);
-  made.append(element("p", said.join("; ") || "nobody has decided", { class: "soft" }));
+  made.append(element("p", said.join("; ") || "not decided yet", { class: "soft" }));
   const tools = element("p", "", { class: "tools" });
   const decide = (rejected) => () => act(() => post(`rules/${card.number}/decision`, { sha256, rejected }));
   const edit = button("Edit", () => edit.replaceWith(editor(card)));
@@ -57,8 +57,8 @@ function show(state) {
   sha256 = state.sha256;
   byId("start").hidden = true;
   byId("rules").hidden = false;
-  byId("summary").textContent = `Approved: ${state.summary}. The rules apply in the order of their numbers.`;
-  byId("notes").textContent = state.notes === null ? "" : `Checked on ${state.notes} notes, each rule at its turn in the list.`;
+  byId("summary").textContent = `Approved: ${state.summary}. Rules apply in the order of their numbers.`;
+  byId("notes").textContent = state.notes === null ? "" : `Checked on ${state.notes} notes, each rule after those before it.`;
   const groups = new Map();
   for (const card of state.cards) groups.set(card.purpose, [...(groups.get(card.purpose) || []), card]);
   const parts = [...groups.keys()].sort().flatMap((purpose) => [element("h2", purpose), ...groups.get(purpose).map(shown)]);
