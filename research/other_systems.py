@@ -1,7 +1,7 @@
 """Other systems, run as they come: their finds in notes, as JSONL that `benchmark` scores.
 
-Each is a package of its own, installed beside this one (`pip install scrubadub`). Those of `SYSTEMS` take no model from
-the network; the others do, and run where there is one.
+Each is a package of its own, installed beside this one (`pip install scrubadub`). Those of `SYSTEMS` download no model;
+the others do, and need a network.
 """
 
 import importlib
@@ -106,7 +106,7 @@ def philter() -> Finder:
 
 
 def hugging_face(model: str) -> Finder:
-    """A token classifier of the Hugging Face hub, or of a folder; it reads long notes in windows that overlap."""
+    """A token classifier from the Hugging Face hub or a folder; it reads long notes in overlapping windows."""
     classify = _package("transformers", "transformers").pipeline(
         "token-classification", model=model, aggregation_strategy="simple"
     )
@@ -121,7 +121,7 @@ def hugging_face(model: str) -> Finder:
 
 
 def gliner(model: str = "urchade/gliner_multi_pii-v1") -> Finder:
-    """GLiNER, asked for the kinds of PHI; the most that it reads are 384 words."""
+    """GLiNER, asked for the kinds of PHI; it reads at most 384 words."""
     predict = _package("gliner", "gliner").GLiNER.from_pretrained(model).predict_entities
 
     def find(text: str) -> Iterable[Find]:
@@ -145,7 +145,7 @@ def windows(text: str, *, words: int = 200, step: int = 150) -> Iterator[tuple[i
 def llm(place: str) -> Finder:
     """A language model behind an interface like OpenAI's: `MODEL@https://host/v1`; OPENAI_API_KEY is sent if set.
 
-    It names strings, not places: each is found wherever it stands by itself in the note. An answer that is not the
+    It returns strings, not places: each is found wherever it occurs as whole words. An answer that is not the
     JSON asked for raises CorpusError.
     """
     model, _, address = place.partition("@")
@@ -196,7 +196,7 @@ ELSEWHERE: dict[str, Callable[[], Finder]] = {
     "openmed": partial(hugging_face, "OpenMed/OpenMed-PII-SuperClinical-Large-434M-v1"),
     "gliner": gliner,
 }
-"""Systems that take a model from the network."""
+"""Systems that download a model."""
 BY_PREFIX: dict[str, Callable[[str], Finder]] = {"hf": hugging_face, "llm": llm}
 """`hf:NAME` is any token classifier, such as SHIELD's; `llm:MODEL@URL` sends the notes to URL."""
 

@@ -1,10 +1,10 @@
-"""What a rule list is worth in a trained stack: other lists in the place of its own, and no rule at all.
+"""The value of a rule list in a trained stack: its own list, other lists, and no rules.
 
     python research/rules_in_stack.py MODEL DEV [FILE.rules ...]
 
-Submodels and final estimator stay as trained, spans are not completed, and each row has the threshold for at most five
-false positives in 1000 tokens, found on the same notes. Differences to the model's own list have 95% intervals that
-resample sites, or patients where there are fewer than ten sites.
+Submodels and final estimator stay as trained, spans are not completed, and each row uses the threshold for at most five
+false positives in 1000 tokens on the same notes. Differences from the model's own list have 95% intervals that resample
+sites, or patients if there are fewer than ten sites.
 """
 
 import argparse

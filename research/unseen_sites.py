@@ -51,7 +51,7 @@ LOG = Path(__file__).with_name("demo_test_log.tsv")
 def log_use(model: Path, command: Sequence[str], *, again: bool, log: Path = LOG) -> None:
     """Add a use of the test notes to the log. Raises ModelError where this model has one and it is not `again`.
 
-    The final estimator's hash names a model: another threshold, or an encoder in eight bits, makes no other one.
+    The final estimator's hash identifies a model: another threshold, or an encoder in eight bits, makes no new one.
     """
     version = read_manifest(model).files["stacker.safetensors"][:12]
     lines = log.read_text(encoding="utf-8").splitlines()

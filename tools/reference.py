@@ -18,7 +18,7 @@ _COMMON = 2
 """An argument or option with the same help in so many commands is described once, at the top of the page."""
 
 _MANY = 20
-"""A command with so many options of another one refers to it."""
+"""A command that shares this many options with another one refers to it."""
 
 
 def write_references(folder: Path) -> list[Path]:

@@ -167,7 +167,7 @@ class Stacker:
     ) -> list[tuple[Span, ...]]:
         """Return the predicted spans of each document: probability at least the threshold, overlaps resolved.
 
-        With `factors`, one for each document, that is the document's share of the threshold.
+        `factors`, one a document, multiply the threshold.
         """
         check_threshold(threshold)
         base = self.threshold if threshold is None else threshold
@@ -202,7 +202,7 @@ class Stacker:
 
     @staticmethod
     def compact_saved(directory: Path, *, variant: str = "") -> None:
-        """Rewrite the support vectors that `save` wrote in single precision."""
+        """Round the support vectors that `save` wrote to single precision."""
         path = directory / _of(SVM, variant)
         path.write_bytes(Svm.of_file(path).to_bytes(compact=True))
 

@@ -24,7 +24,7 @@ _PRIOR_WEIGHT = 2.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyCounts:
-    """Keys with two counts each, (correct, total): `pairs` (n, 2)."""
+    """Keys with their (correct, total) counts: `pairs` (n, 2)."""
 
     keys: StringTable = field(repr=False)
     pairs: NDArray[np.uint32] = field(repr=False)
@@ -36,7 +36,7 @@ class KeyCounts:
         return cls(keys, np.array([counts[key] for key in keys], dtype=np.uint32).reshape(len(keys), 2))
 
     def of_keys(self, names: Sequence[str]) -> tuple[Floats, Flags]:
-        """Return the counts of each key, (n, 2), 0 where the table lacks it, and whether it has it, (n,)."""
+        """Return the counts of each key, (n, 2), 0 if unknown, and whether the table has it, (n,)."""
         index: dict[str, int] = {}
         number = [index.setdefault(name, len(index)) for name in names]
         places = self.keys.find(list(index))[number] if names else np.zeros(0, np.int64)
@@ -120,9 +120,9 @@ class KeyStatistics:
                 if table.pairs.dtype.kind != "u" or table.pairs.shape != (len(table.keys), 2):
                     raise ValueError("the counts do not fit the keys")
                 if (table.pairs[:, 0] > table.pairs[:, 1]).any():
-                    raise ValueError("more are correct than there are")
+                    raise ValueError("more correct than total")
             if not 0 <= prior <= 1:
-                raise ValueError("a share that is none")
+                raise ValueError("not a share")
         except (ValueError, KeyError, TypeError):
             raise ModelError(f"{path}: the stacker's statistics are damaged") from None
         return cls(counts, prior)

@@ -1,4 +1,4 @@
-"""The words and forms in which notes write dates and ranges of days, and how a form is filled in anew."""
+"""The words and forms in which notes write dates and ranges of days, and how to fill a form with other days."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping

@@ -75,7 +75,7 @@ def name_lists() -> NameLists:
 
 @dataclass(frozen=True, slots=True)
 class Towns:
-    """The towns of the United States by state, the state of each, and the ZIP codes of a state as a range.
+    """The towns of the United States by state, the state of each, and each state's range of ZIP codes.
 
     `states` has the names of the states by code, `code_of` the codes by folded name and code.
     """

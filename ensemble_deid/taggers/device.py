@@ -68,7 +68,7 @@ def wants_gpu(name: str) -> bool:
 
 
 def bfloat16_helps(device: "torch.device") -> bool:
-    """Return whether matrix products in bfloat16 are done by units made for them: a GPU's, AMX, or AVX-512's.
+    """Return whether the hardware has bfloat16 matrix units: a GPU, AMX, or AVX-512.
 
     Not in a pinned process (`reproducible.py`): other processors would train another model.
     """
@@ -85,7 +85,7 @@ def network_in_bfloat16(device: "torch.device") -> bool:
 
 
 def to_device(array: "NDArray[Any]", device: "torch.device") -> "torch.Tensor":
-    """Return an array on a device; what goes to a GPU is on its way while this process goes on."""
+    """Return an array on a device; copies to a GPU are asynchronous."""
     import torch
 
     tensor = torch.from_numpy(array)

@@ -37,7 +37,7 @@ _ERF_LARGEST = 4.0
 
 
 def read_weights(path: Path) -> dict[str, Array]:
-    """Return the arrays of a safetensors file, mapped. Raises ValueError where it is damaged, or a number is none."""
+    """Return the mapped arrays of a safetensors file. Raises ValueError if it is damaged or a number is not finite."""
     weights: dict[str, Array] = dict(MappedArrays.of_file(path).arrays)
     for value in weights.values():
         # A sum is not finite where a number is not, and no copy is made of the numbers.

@@ -1,4 +1,4 @@
-"""Patterns and sentences that annotated notes repeat (Murugadoss et al. 2021), and how precise patterns are elsewhere.
+"""Patterns and sentences that recur in annotated notes (Murugadoss et al. 2021), and their precision on other notes.
 
 A pattern is made of a syntax template that has one PHI template only, in enough patients and often enough. That it is
 right wherever its sentence was annotated follows from the choice; that it is right at every other place where its regex
@@ -6,11 +6,11 @@ matches is checked on the same notes, and a single wrong match drops the templat
 of its precision. It is measured on groups of notes (sites, else patients) that the patterns were not harvested from,
 and since no pattern that is kept erred anywhere, all get the precision of harvested patterns as such.
 
-A sentence enters an inclusion list that was seen in enough patients, and in none of them with PHI. It is written in
-clear: a list that decides what is not PHI must be read by people, and a hash of a common sentence hides nothing, since
-whoever guesses the sentence has it. What a list could give away is PHI that was overlooked in the annotation. So a
-sentence that holds a string annotated as PHI anywhere in the corpus is left out. Each word of a sentence was seen in at
-least as many patients as the sentence, so none of them points to one patient.
+An inclusion list takes sentences seen in enough patients, and in none of them with PHI. It is plain text, because
+people must review a list that decides what is not PHI; hashes would hide nothing, since common sentences can be
+guessed. A list could leak PHI that annotators overlooked, so sentences that contain a string annotated as PHI anywhere
+in the corpus are left out. Each word of a sentence was seen in at least as many patients as the sentence, so none points
+to one patient.
 """
 
 from collections import defaultdict
@@ -243,7 +243,7 @@ def frequent_sentences(documents: Sequence[Document], *, min_patients: int = 10,
 
 
 def _is_plain(sentence: str) -> bool:
-    """Whether a sentence has a letter, is not endless, and holds nothing but what can be seen."""
+    """Whether a sentence has a letter, is not too long, and holds only visible characters."""
     return len(sentence) <= _LONGEST_SENTENCE and sentence.isprintable() and any(map(str.isalpha, sentence))
 
 
@@ -258,13 +258,13 @@ def _phi_strings(documents: Sequence[Document]) -> frozenset[tuple[str, ...]]:
 
 
 def _holds(sentence: str, strings: frozenset[tuple[str, ...]]) -> bool:
-    """Whether the words of one of the strings stand in a sentence, one after the other."""
+    """Whether a sentence contains the consecutive words of one of the strings."""
     words = _words(sentence)
     n = len(words)
     return any(words[low:high] in strings for low in range(n) for high in range(low + 1, n + 1))
 
 
-# What an inclusion list drops of a system's answer, counted on annotated notes before the list is used.
+# Spans that an inclusion list would drop, counted on annotated notes before the list is used.
 
 
 @dataclass(frozen=True, slots=True)

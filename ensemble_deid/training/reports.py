@@ -1,4 +1,4 @@
-"""What training and experiments found, in every form: cross-validation, search, ablation, a package's figures."""
+"""Reports of cross-validation, search and ablation, and a package's figures."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -126,7 +126,7 @@ def difference_record(difference: PairedDifference | None, value: str, interval:
     return {value: difference.difference, interval: [ends.low, ends.high], p: difference.p_value}
 
 
-# The figures that a model's package carries: what it finds at which price, on notes of sites that it has not seen.
+# The figures in a model's package: recall at given false positives, on notes of unseen sites.
 
 
 BOUNDS = (2.0, 5.0, 10.0, 15.0)
@@ -174,9 +174,9 @@ def measure_model(
 ) -> tuple[FiguresRow, ...]:
     """Score a model at its own threshold, and at the best one within each bound on false positives.
 
-    The bounds' thresholds are found on these same notes, as operating points of papers are; the first row says what
-    the model does as it is. It is an oracle, too, where the `manifest` tells that the model's threshold was chosen on
-    some of these notes. A bound that no threshold keeps has no row.
+    The bounds' thresholds are found on these same notes, like the operating points of papers; the first row has the
+    model's own threshold. That is an oracle, too, if the `manifest` says that it was chosen on some of these notes. A
+    bound that no threshold keeps has no row.
     """
     scored = model.predict(documents, threshold=0.0)
     curve = trace_curve(documents, scored)

@@ -46,12 +46,12 @@ class RuleApprovals:
 
     @property
     def approved(self) -> frozenset[int]:
-        """The numbers of the rules that somebody approved and nobody rejected."""
+        """The numbers of the rules that someone approved and no one rejected."""
         return frozenset(approval.rule for approval in self.approvals) - self.rejected
 
     @property
     def rejected(self) -> frozenset[int]:
-        """The numbers of the rules that somebody rejected."""
+        """The numbers of the rules that someone rejected."""
         return frozenset(approval.rule for approval in self.approvals if approval.rejected)
 
     def of_rule(self, number: int) -> tuple[Approval, ...]:
@@ -88,7 +88,7 @@ def rule_approvals(model: Path) -> RuleApprovals:
 def approve_rules(
     model: Path, *, by: str, on: str, rules: list[int] | None = None, reject: bool = False
 ) -> RuleApprovals:
-    """Store one person's approval, or rejection, of some rules (None: all); return all that the list has.
+    """Store one person's approval, or rejection, of some rules (None: all); return all decisions on the list.
 
     `on` is the day, as YYYY-MM-DD. A person's later decision replaces the earlier one. Raises RuleError for a number
     that is no rule of the list, a name that is empty or cannot be printed, or a day that is none; else as

@@ -69,9 +69,9 @@ def keep_approved_rules(model: Path, *, remark: str = "") -> str:
 
 
 def edit_rule(model: Path, number: int, text: str, *, by: str) -> None:
-    """Put another rule in the place of one; the decisions about all others stay, the new one has none.
+    """Replace one rule; decisions about all others stay, and the new one has none.
 
-    Raises RuleError for a text that is no rule or does not fit the model, and for a number that is no rule's.
+    Raises RuleError for a text that is not a rule or does not fit the model, and for the number of no rule.
     """
     before, rules = rule_approvals(model), RuleModel.load(model).rules
     if not 1 <= number <= len(rules):
@@ -83,7 +83,7 @@ def edit_rule(model: Path, number: int, text: str, *, by: str) -> None:
 
 
 def _carry_over(model: Path, before: RuleApprovals, number: Mapping[int, int]) -> None:
-    """Give the rules of a new list the decisions of the old one; `number` has their new numbers."""
+    """Copy the decisions of an old list to the new one; `number` has the new numbers of its rules."""
     for (rejected, on, by), old in before.by_person().items():
         if new := [number[rule] for rule in old if rule in number]:
             approve_rules(model, by=by, on=on, rules=new, reject=rejected)

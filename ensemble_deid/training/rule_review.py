@@ -42,7 +42,7 @@ class RuleCard:
 
     @property
     def purpose(self) -> str:
-        """What it is for: the label, and what becomes of it."""
+        """Its purpose: the label, and how it changes."""
         before, after = self.rule.from_tag[2:], self.rule.to_tag[2:]
         if not before:
             return f"{after}: finds words"
@@ -52,7 +52,7 @@ class RuleCard:
 
     @property
     def effect(self) -> str | None:
-        """What it did to the notes."""
+        """Its effect on the notes."""
         done = self.checked
         if done is None:
             return None
@@ -64,14 +64,14 @@ class RuleCard:
 
     @property
     def verdict(self) -> str | None:
-        """What is wrong with it, None where nothing is seen."""
+        """What is wrong with it, None if nothing is."""
         if self.checked is None:
             return None
         return "never fires here" if not self.checked.changed else "hurts here" if self.checked.score < 0 else None
 
 
 def rule_cards(model: RuleModel, approvals: RuleApprovals, documents: Sequence[Document] | None) -> list[RuleCard]:
-    """Return the rules in order, with their effect on annotated notes and who decided what about them."""
+    """Return the rules in order, with their effect on annotated notes and the decisions about them."""
     checked = None if documents is None else check_rules(model, documents, examples=EXAMPLES)
     return [
         RuleCard(number, rule, None if checked is None else checked[number - 1], approvals.of_rule(number))

@@ -1,6 +1,6 @@
-"""The folders of long work that can be continued: of an experiment, and of a training that is not complete.
+"""Folders of resumable work: an experiment, and an unfinished training.
 
-The folder of an experiment has what was asked for, each part's result, and a log. `run.json` has all that decides the
+The folder of an experiment has the request, each part's result, and a log. `run.json` has everything that decides the
 results, and nothing else: no time, no number of processes. The file of a part is written whole or not at all. Only
 `log.txt`, which says when each part was done, differs between two equal runs.
 
@@ -115,7 +115,7 @@ _SPANS, _TOKENS = "proposals.json", "proposals.safetensors"
 
 @dataclass(frozen=True, slots=True)
 class PartFolder:
-    """The folder of a training that has begun; `path` is beside the model's place."""
+    """The folder of an unfinished training; `path` is beside the model's place."""
 
     path: Path
 

@@ -81,7 +81,7 @@ class CrfTagger:
 
     @classmethod
     def of_weights(cls, weights: CrfWeights, *, scheme: TagScheme, config: CrfConfig) -> Self:
-        """Return the tagger with these weights. Raises ModelError where their labels are not tags of the scheme."""
+        """Return a tagger with these weights. Raises ModelError if their labels are not tags of the scheme."""
         code = {tag: k for k, tag in enumerate(scheme.tags)}
         if any(label not in code for label in weights.labels):
             raise ModelError("the CRF's model file has tags that the model's manifest does not name")
@@ -122,7 +122,7 @@ class CrfTagger:
         return scores, starts
 
     def _add(self, scores: Floats, tokens: Int64s, attributes: Int64s) -> None:
-        """Add to the scores of each token the weights of an attribute."""
+        """Add an attribute's weights to the scores of each token."""
         weights = self.weights
         distinct, number = np.unique(attributes, return_inverse=True)
         begin = weights.begins[distinct].astype(np.int64)

@@ -1,8 +1,8 @@
-"""The weights of a CRF as arrays that are mapped from its file, not parsed.
+"""The weights of a CRF as memory-mapped arrays.
 
-A value of a feature has a number, its place in the sorted values of its column. A window over one to four columns is
-then a number, too, and its weights are found by binary search among the numbers that training met there: no string is
-built or hashed, and none can be taken for another.
+A feature value is numbered by its place among the sorted values of its column. A window over one to four columns is
+then one number, too, and binary search finds its weights among the numbers seen in training: no string is built or
+hashed, so no two collide.
 """
 
 import math
@@ -30,7 +30,7 @@ _MOST = 2**63
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowWeights:
-    """What one window's values weigh: `keys` (values,) ascending, as `values_as_key` makes them.
+    """The weights of one window's values: `keys` (values,) ascending, as `values_as_key` makes them.
 
     Value k has the weights from `first + k` on in `CrfWeights.begins`.
     """
@@ -42,7 +42,7 @@ class WindowWeights:
     def places(self, values: Sequence[Int64s], sizes: Sequence[int]) -> tuple[Int64s, Int64s]:
         """Return the tokens whose values have weights, and the place of each one's value.
 
-        `values` has the number of each token's value for each window, -1 where training did not meet it.
+        `values` has the number of each token's value for each window, -1 if training did not see it.
         """
         key, known = values[0], values[0] >= 0
         for more, size in zip(values[1:], sizes[1:], strict=True):
@@ -118,7 +118,7 @@ class CrfWeights:
         )
 
     def compact(self) -> "CrfWeights":
-        """Return the same with weights in single precision."""
+        """Return a copy with weights in single precision."""
         return CrfWeights(
             self.labels,
             self.columns,
@@ -168,7 +168,7 @@ class CrfWeights:
             if keys.dtype.kind != "u" or keys.ndim != 1 or most >= _MOST or (keys[1:] <= keys[:-1]).any():
                 raise ValueError("the values of a window are out of order")
             if len(keys) and int(keys[-1]) >= most:
-                raise ValueError("a value that is none")
+                raise ValueError("not a number of a value")
         counts, label, weight, transitions = (arrays[name] for name in ("counts", "label", "weight", "transitions"))
         fits = (
             len(windows) == len(names)

@@ -26,7 +26,7 @@ class Bilstm(nn.Module):
         time = torch.arange(mask.shape[1], device=mask.device)[None, :]
         # (batch, time): the position of each token counted from the end of its sequence; padding stays in place
         turned = torch.where(mask, mask.sum(dim=1, keepdim=True) - 1 - time, time).unsqueeze(2)
-        # In single precision wherever else bfloat16 is used: what one step rounds, all later ones read.
+        # Always in single precision: rounding errors would accumulate over the steps.
         with torch.autocast(vectors.device.type, enabled=False):
             vectors = vectors.float()
             left, _ = self.forwards(vectors)

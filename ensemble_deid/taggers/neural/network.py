@@ -147,10 +147,10 @@ class TaggingNetwork(nn.Module):
 
     def loss(self, inputs: TensorInputs, tags: Tensor) -> Tensor:
         """Return the negative log-likelihood per token of gold tags (batch, time)."""
-        # Sums over a sequence in single precision, also where the products are not.
+        # Sums over a sequence stay in single precision, even if products do not.
         emissions = self.emissions(inputs).float()
         if self.crf is None:
-            # Padding is passed over, not taken out: how much there is would have to be read from the device.
+            # Padding is skipped, not removed: its amount would have to be read from the device.
             return nn.functional.cross_entropy(emissions.flatten(0, 1), tags.where(inputs.mask, _PASSED_OVER).flatten())
         return self.crf.negative_log_likelihood(emissions, tags, inputs.mask)
 

@@ -101,7 +101,7 @@ class NeuralTagger:
         starts = merge_lines(batch.tokens, max_tokens=self.config.max_sequence)
         encoded = encode(batch, self.vocabularies)
         with one_thread():
-            # A GPU sees many notes at once, and its sums vary anyway.
+            # A GPU takes many notes at once; its sums vary anyway.
             notes = batch.tokens.document_starts if str(self.network.device) == "cpu" else None
             emissions = score_tokens(self.network, encoded, starts, notes=notes, n_tags=len(self.scheme.tags))
         emissions[:, 0] += self.config.outside_bias

@@ -53,7 +53,7 @@ def train_network(
     best_score, best_epoch, best_state = -1.0, config.epochs, None
     for epoch in range(1, config.epochs + 1):
         network.train()
-        # Summed where it is: reading it would wait for the device at every step.
+        # Summed on the device: reading it would synchronise at every step.
         loss_sum = torch.zeros((), dtype=torch.float64, device=device)
         batches = list(bucket(starts, len(gold), batch_tokens=config.batch_tokens, random=random))
         for number in random.permutation(n_batches).tolist():

@@ -104,7 +104,7 @@ class TransformerTagger:
                 found,
                 pieces,
                 self.special_pieces(),
-                # Windows one by one: a note's scores must not depend on the notes read with it.
+                # One window at a time: a note's scores must not depend on its batch.
                 batch_pieces=1 if str(self.network.device) == "cpu" else self.config.batch_pieces,
                 n_tags=len(self.scheme.tags),
             )

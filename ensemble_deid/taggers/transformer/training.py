@@ -137,7 +137,7 @@ def fine_tune(
     mixed = bfloat16_helps(device)
     for epoch in range(1, config.epochs + 1):
         network.train()
-        # Summed where they are: reading one would wait for the device at every step.
+        # Summed on the device: reading one would synchronise at every step.
         losses, steps = torch.zeros((), dtype=torch.float64, device=device), 0
         for batch in batches(found, pieces, special, batch_pieces=config.batch_pieces, random=random):
             loss = _loss(network, batch, gold, device=device, mixed=mixed)
