@@ -9,8 +9,8 @@ and since no pattern that is kept erred anywhere, all get the precision of harve
 An inclusion list takes sentences seen in enough patients, and in none of them with PHI. It is plain text, because
 people must review a list that decides what is not PHI; hashes would hide nothing, since common sentences can be
 guessed. A list could leak PHI that annotators overlooked, so sentences that contain a string annotated as PHI anywhere
-in the corpus are left out. Each word of a sentence was seen in at least as many patients as the sentence, so none points
-to one patient.
+in the corpus are left out. Each word of a sentence was seen in at least as many patients as the sentence, so none
+points to one patient.
 """
 
 from collections import defaultdict
