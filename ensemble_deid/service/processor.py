@@ -121,7 +121,8 @@ class Gatherer(Generic[_Item, Result]):
 
     def _outcome(self, own: _Waiting[_Item, Result]) -> Result | Exception:
         """Return what became of an item, in the processor's thread: the first in line works for those behind it."""
-        if own.outcome is None and (together := self._gathered(own)):
+        # More than once where those before it, whose time is over, are not out of the line yet.
+        while own.outcome is None and (together := self._gathered(own)):
             for waiting, outcome in zip(together, self._work([each.item for each in together]), strict=True):
                 waiting.outcome = outcome
         # Nobody waits for an item that was taken out of the line.
