@@ -56,9 +56,11 @@ class MappedArrays:
         begin = _HEAD + length
         try:
             found = {name: _array(data, begin, **about) for name, about in header.items()}
-        except TypeError:
+            places = sorted(tuple(about["data_offsets"]) for about in header.values())
+        except (TypeError, OverflowError):
             raise ValueError("the header does not fit") from None
-        if sum(array.nbytes for array in found.values()) != len(data) - begin:
+        ends = [0, *(high for _, high in places)]
+        if [low for low, _ in places] != ends[:-1] or ends[-1] != len(data) - begin:
             raise ValueError("the arrays do not fill the file")
         return cls(found, metadata)
 

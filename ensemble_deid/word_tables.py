@@ -20,7 +20,7 @@ from ensemble_deid.mapped import StringTable
 from ensemble_deid.resources import rules_directory
 
 _LARGEST = 100_000_000
-_MOST_WORDS = 1_000_000
+_MOST_WORDS = 100_000
 _LINE_END, _TAB, _ZERO = b"\n\t0"
 
 

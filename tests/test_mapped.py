@@ -54,3 +54,6 @@ def test_a_file_that_is_not_what_it_says_is_refused(tmp_path: Path) -> None:
     for offsets in (b"[0,9]", b"[9,0]", b"[1,5]"):
         with pytest.raises(ValueError, match="fit"):
             MappedArrays.of_bytes(data.replace(b"[0,4]", offsets))
+    pair = save({"a": np.arange(4, dtype=np.uint8), "b": np.arange(4, dtype=np.uint8)})
+    with pytest.raises(ValueError, match="fill"):
+        MappedArrays.of_bytes(pair.replace(b"[4,8]", b"[0,4]"))

@@ -679,9 +679,11 @@ def test_ages_over_89_in_results() -> None:
 
     def value(code: dict[str, object], **quantity: object) -> object:
         resource = {"resourceType": "Observation", "code": code, "valueQuantity": quantity}
-        message = read_fhir(json.dumps(resource).encode(), "a.json", RecordMap.read("fhir-r4").fhir)
+        content = json.dumps(resource).replace("Infinity", "1e999").encode()
+        message = read_fhir(content, "a.json", RecordMap.read("fhir-r4").fhir)
         return [(field.rule.kind, field.value) for field in message.fields if field.rule.kind is FieldKind.AGE]
 
     loinc = {"coding": [{"system": "http://loinc.org", "code": "30525-0"}]}
     assert value(loinc, value=94.0) == value({"text": "x"}, value=94, unit="years") == [(FieldKind.AGE, 94)]
+    assert value(loinc, value=float("1e999")) == []
     assert value({"text": "Glucose"}, value=94) == value(loinc, value=94, unit="mo") == []

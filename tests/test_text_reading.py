@@ -406,6 +406,11 @@ def test_two_columns_are_read_one_after_the_other() -> None:
     assert [text[span.start : span.end] for span in found] == ["Edward", "Okonkwo"]
     table = "".join(f"{name:24}{value:8}{unit}\n" for name, value, unit in [("Sodium", "139", "mmol/l")] * 9)
     assert read(table).text == table
+    # The left column is the longer one, and no line end is after its last word.
+    unended = read(text.removesuffix("\n"))
+    assert unended.text == reading.text
+    at = unended.text.index("June\nSister")
+    assert [text[slice(*unended.original(at + k, at + k + 4))] for k in (0, 5)] == ["June", "Sist"]
 
 
 def test_encoded_text_that_is_not_read_is_counted() -> None:

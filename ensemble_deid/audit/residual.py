@@ -147,7 +147,9 @@ def _kept_columns(settings: Mapping[str, Any], styles: Styles) -> tuple[list[str
     if settings["format"] == "files":
         return [], []
     if _is_message(settings):
-        passed = "all fields of messages" if settings["keep_fields"] else "fields of messages other than the patient's"
+        # No place in XML tells whether it is the patient's own.
+        whole = settings["keep_fields"] or settings["format"] == "xml"
+        passed = "all fields of messages" if whole else "fields of messages other than the patient's"
         return [], [f"{passed} that pass unchanged"]
     rules = settings.get("rules")
     columns = settings["columns"] if rules is None else rules["named"]

@@ -311,7 +311,9 @@ def _in_order(text: str, at: int) -> list[ColumnPiece]:
         start, end, cut = row.start(), row.end(), row.start() + at
         last = start + len(row[0][:at].rstrip(" "))
         if not row[0][at:].strip():
-            left.append((start, end, row[0]))
+            # The end of the text is one of a line, too: what follows is the right column's first word.
+            cut = end if row[0].endswith("\n") else max(start, end - 1)
+            left += [(start, cut, text[start:cut]), (cut, end, text[cut:end] + "\n")]
         elif cut - last >= _LEAST_GUTTER:
             left += [(start, last, text[start:last]), (last, cut, "\n")]
             right.append((cut, end, text[cut:end]))

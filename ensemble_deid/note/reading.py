@@ -214,9 +214,13 @@ class _View:
             return
         self.touched[COLUMNS] = len(self.text)
         same = [end - start == len(value) for start, end, value in pieces]
-        low = [np.arange(start, end) if kept else [start] for (start, end, _), kept in zip(pieces, same, strict=True)]
+        low = [
+            np.arange(start, end) if kept else [start] * len(value)
+            for (start, end, value), kept in zip(pieces, same, strict=True)
+        ]
         high = [
-            np.arange(start, end) + 1 if kept else [end] for (start, end, _), kept in zip(pieces, same, strict=True)
+            np.arange(start, end) + 1 if kept else [end] * len(value)
+            for (start, end, value), kept in zip(pieces, same, strict=True)
         ]
         self._reorder("".join(value for *_, value in pieces), np.concatenate(low), np.concatenate(high))
 

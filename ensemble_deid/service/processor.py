@@ -121,7 +121,8 @@ class Gatherer(Generic[_Item, Result]):
 
     def _outcome(self, own: _Waiting[_Item, Result]) -> Result | Exception:
         """Return an item's outcome, in the processor's thread: the first in line processes those behind it, too."""
-        if own.outcome is None and (together := self._gathered(own)):
+        # More than once where those before it, whose time is over, are not out of the line yet.
+        while own.outcome is None and (together := self._gathered(own)):
             for waiting, outcome in zip(together, self._work([each.item for each in together]), strict=True):
                 waiting.outcome = outcome
         # No client waits for an item that was removed.

@@ -88,9 +88,16 @@ def _run_several(settings: ServiceSettings, listener: socket.socket) -> None:
         gc.collect()
         gc.freeze()
     processes = multiprocessing.get_context("fork" if shared else "spawn")
-    stop = threading.Event()
+    stop, own = threading.Event(), os.getpid()
+
+    def end(*_: object) -> None:
+        if os.getpid() != own:
+            # A copy that does not listen to signals of its own yet: nobody would end it again.
+            os._exit(0)
+        stop.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, end)
 
     def started() -> BaseProcess:
         worker = processes.Process(target=_work, args=(settings, create, listener, os.getpid()))  # type: ignore[attr-defined]

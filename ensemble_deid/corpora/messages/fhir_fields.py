@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import isfinite
 
 from ensemble_deid.corpora.json_fields import JsonValue
 from ensemble_deid.corpora.messages.structure import RESOURCES, is_age
@@ -149,7 +150,7 @@ class MappedElements:
             self._add(value, place, rule, plain, json.dumps)
         elif rule.kind is FieldKind.CODES and rule.allows(json.dumps(plain)):
             self._kept.add(value.start)
-        elif rule.kind is FieldKind.AGE and isinstance(plain, int | float):
+        elif rule.kind is FieldKind.AGE and isinstance(plain, int | float) and isfinite(plain):
             self._add(value, place, rule, int(plain), str)
 
     def _add(self, value: JsonValue, place: str, rule: FieldRule, plain: object, written: Callable[[str], str]) -> None:

@@ -151,7 +151,7 @@ class CrfWeights:
         """Map what `to_bytes` gave. Raises ModelError where it is damaged."""
         try:
             return cls._of_arrays(MappedArrays.of_file(path).arrays)
-        except (ValueError, KeyError, IndexError, OverflowError, RuleError) as error:
+        except (ValueError, TypeError, KeyError, IndexError, OverflowError, RuleError) as error:
             raise ModelError(f"{path}: damaged ({type(error).__name__})") from None
 
     @classmethod
@@ -167,7 +167,8 @@ class CrfWeights:
             most = math.prod(len(tables[window.column]) for window in windows[name].windows)
             if keys.dtype.kind != "u" or keys.ndim != 1 or most >= _MOST or (keys[1:] <= keys[:-1]).any():
                 raise ValueError("the values of a window are out of order")
-            if len(keys) and int(keys[-1]) >= most:
+            # A number of a narrower kind would be taken for another.
+            if len(keys) and (int(keys[-1]) >= most or most > np.iinfo(keys.dtype).max):
                 raise ValueError("not a number of a value")
         counts, label, weight, transitions = (arrays[name] for name in ("counts", "label", "weight", "transitions"))
         fits = (

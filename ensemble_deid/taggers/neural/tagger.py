@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from ensemble_deid.arrays import Floats, Int32s
@@ -143,7 +142,7 @@ class NeuralTagger:
             sizes, weights = vocabularies.sizes(len(scheme.tags)), read_weights(directory / WEIGHTS)
             check_shapes(weights, network_shapes(sizes, config))
             epochs = int(content["epochs"])
-        except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise ModelError(f"{directory}: the network's files are damaged ({type(error).__name__})") from None
         network: ArrayNetwork | TorchNetwork = ArrayNetwork(weights, config)
         if gpu:
