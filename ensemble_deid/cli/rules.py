@@ -17,7 +17,7 @@ from ensemble_deid.config import load_config
 from ensemble_deid.corpora.formats import ANNOTATED
 from ensemble_deid.corpora.read import locate_corpus
 from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files
-from ensemble_deid.errors import ConfigError, CorpusError, DeidError, RuleError
+from ensemble_deid.errors import ConfigError, CorpusError, DeidError, RuleError, needs_extra
 from ensemble_deid.model.installed import model_of
 from ensemble_deid.note.digits import percent, rounded
 from ensemble_deid.note.document import Document
@@ -378,12 +378,10 @@ def run_review(options: argparse.Namespace) -> int:
 
 
 def _serve_rules(options: argparse.Namespace, documents: Sequence[Document] | None) -> None:
-    try:
+    with needs_extra("service", "the page"):
         from ensemble_deid.service.review.rules import RuleDesk, make_rules_app
         from ensemble_deid.service.server import serve
         from ensemble_deid.service.settings import ServiceSettings, tokens_from_environment
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"{error.name} is not installed: pip install 'ensemble_deid[service]'") from None
     tokens = tokens_from_environment()
     settings = ServiceSettings(model=options.model, port=options.port, tokens=tokens, time_limit=600.0)
     desk = RuleDesk(options.model, documents)

@@ -103,9 +103,9 @@ def spread(length: int, most: int) -> list[int]:
 def just_below(score: float) -> float:
     """Return the threshold to store where one was chosen for keeping what has this score.
 
-    Sums over all notes of a batch make the last digits of a score (some 1e-12 of it) depend on the notes beside: at
-    the score itself, the very annotation that a threshold was chosen for could be lost. No margin makes up for an
-    encoder in eight bits: its rounding can turn with the notes beside, and change scores in their third digit.
+    Another processor sums in another order, which changes the last digits of a score (some 1e-12 of it): at the score
+    itself, the very annotation that a threshold was chosen for could be lost. No margin makes up for an encoder in
+    eight bits: its rounding can turn with them, and change scores in their third digit.
 
     >>> from ensemble_deid.evaluation.curve import just_below
     >>> 0.5 - 1e-8 < just_below(0.5) < 0.5 - 1e-10

@@ -10,8 +10,7 @@ candidates, and the final estimator judges them:
 `part`    single words of such a string.
 
 The first three take the label that the sequence models find likeliest there, the others that of the string. All of it
-depends on the note alone, but for the last digits of its columns: means over a candidate's tokens are differences of
-sums that run over all notes of a batch (`sequence_scores.py`).
+depends on the note alone.
 """
 
 import re
