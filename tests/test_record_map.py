@@ -650,7 +650,7 @@ def test_patients_of_two_authorities(tiny_model: Path, tmp_path: Path) -> None:
         (tmp_path / "in" / f"{name}.hl7").write_text(message, newline="")
     options: dict[str, Any] = {"style": "surrogate", "accept_unfit": True}
     found = deidentify_table(tmp_path / "in", tmp_path / "out", tiny_model, record_map="hl7-v2", **options)
-    assert [problem for problem in found.withheld if "of another assigning authority" in problem] == list(
+    assert [problem for problem in found.withheld if "has another assigning authority" in problem] == list(
         found.withheld
     )
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.hl7", "c.hl7"]
