@@ -239,7 +239,7 @@ def load_config(path: Path | str | None = None, *, overrides: Sequence[str] = ()
 
 
 def config_to_toml(config: Config) -> str:
-    """Return the whole configuration as a TOML file, without `jobs`, which decides nothing, and what is None."""
+    """Return the whole configuration as a TOML file, without `jobs`, which changes no result, and values of None."""
     content = config.model_dump(mode="json", exclude={"jobs"}, exclude_none=True)
     values = {key: value for key, value in content.items() if not isinstance(value, dict)}
     sections = {"": values, **{key: value for key, value in content.items() if isinstance(value, dict)}}

@@ -47,7 +47,7 @@ def ordinal(number: int) -> str:
 
 
 def year_in_words(year: int) -> str:
-    """Return a year of four digits as it is said.
+    """Return a year of four digits as people say it.
 
     >>> from ensemble_deid.corpora.augment_words import year_in_words
     >>> year_in_words(2071), year_in_words(2005), year_in_words(1900)

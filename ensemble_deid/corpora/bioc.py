@@ -121,7 +121,7 @@ def _spans(annotation: _Object, text: str, part: str) -> list[Span]:
 
 
 def _infons(entry: _Object, place: str) -> dict[str, str]:
-    """Return the infons, whose values are strings; numbers, as PubTator writes them, become strings, null is none."""
+    """Return the infons, whose values are strings; numbers, as PubTator writes them, become strings, null none."""
     infons: dict[str, str] = {}
     given = {} if entry.get("infons") is None else object_of(entry["infons"], f"{place}: 'infons'")
     for number, (key, value) in enumerate(given.items(), start=1):
@@ -230,7 +230,7 @@ def _object_of_node(node: XmlNode) -> _Object:
 
 
 def _whole(text: str | None) -> int | None:
-    """Return a whole number, None where there is none."""
+    """Return a whole number, None if there is none."""
     text = (text or "").strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 12 else None
 

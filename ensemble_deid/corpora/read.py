@@ -137,7 +137,7 @@ def _recognise(source: Path, names: Sequence[Path]) -> Format:
     names = [entry for entry in names if entry.name != TYPE_SYSTEM]
     suffixes = {entry.suffix.lower() for entry in names if entry.is_file()} & set(SUFFIXES)
     if len(suffixes) > 1:
-        # What lies beside notes, such as their print-outs, is remarked upon and not read.
+        # Other files beside notes, such as print-outs, are reported and not read.
         suffixes -= {".pdf", ".rtf"}
     if len(suffixes) > 1:
         raise CorpusError(
@@ -163,7 +163,7 @@ def _recognise(source: Path, names: Sequence[Path]) -> Format:
 
 
 def _keys(path: Path) -> set[str]:
-    """Return the names of the fields in the first line; nothing where it is no object, which the reader will say."""
+    """Return the fields named in the first line; nothing if it is not an object, which the reader will report."""
     try:
         with reading(path) as stream:
             entry = strict_json(stream.readline())
@@ -178,7 +178,7 @@ def _root_element(path: Path) -> str:
 
 
 def _head(path: Path) -> bytes:
-    """Return how a file begins; nothing where it cannot be read, which the reader will say."""
+    """Return how a file begins; nothing if it cannot be read, which the reader will report."""
     try:
         with reading(path) as stream:
             return stream.read(_HEAD_BYTES)

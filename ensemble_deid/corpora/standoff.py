@@ -135,12 +135,12 @@ def _read_spans(path: Path, name: str, text: str) -> list[Span]:
 
 def _read_span(row: Mapping[str | None, str | list[str] | None], place: str, name: str, text: str) -> Span:
     if None in row or None in row.values():
-        raise CorpusError(f"{place}: the line has not as many cells as there are columns")
+        raise CorpusError(f"{place}: the line and the header have different numbers of cells")
     cells = {str(column): str(cell) for column, cell in row.items()}
     if cells.get("document_id", name) != name:
         raise CorpusError(f"{place}: an annotation of another note than the file's name says")
     start, end = (_offset(cells[column], place) for column in ("start", "stop"))
-    # An empty cell is one that nobody filled in.
+    # An empty cell counts as missing.
     check_span(start, end, text, place, surface=cells.get("entity") or None)
     label = cells["entity_type"].upper()
     if label not in I2B2_TYPES:

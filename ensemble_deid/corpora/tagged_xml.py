@@ -214,7 +214,7 @@ def render_meddocan_note(document: Document) -> str:
 # The XML of the 2006 i2b2 de-identification task: records in one file, PHI as elements inside their text.
 #
 # Source: Uzuner et al. 2007 (JAMIA 14:550-563). A file is `<ROOT>` with `<RECORD ID="...">`s, each with a `<TEXT>` in
-# which `<PHI TYPE="...">` surrounds what identifies somebody. Each record is of another patient.
+# which `<PHI TYPE="...">` encloses PHI. Each record is of another patient.
 
 
 I2B2_2006_ROOT = "ROOT"

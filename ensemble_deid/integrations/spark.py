@@ -53,7 +53,7 @@ def deidentify(
 
     `columns` say what the columns hold, as in `ensemble-deid deidentify` (docs/data-engineer.md);
     `Columns(keep=("all",))` keeps every other one. With `columns.patient`, the notes of a patient are processed
-    together. Rows are shuffled into so many `partitions`, by default four for each core, and more where Spark knows
+    together. Rows are shuffled into `partitions` tasks, by default four for each core, and more where Spark knows
     that the table is large. Without `columns.date_order` (dmy, mdy or ymd), a row with a date such as 3/4/2019
     is withheld; with a key, the values are then those of the command line. `options` and `choices`
     as in `Deidentifier.deidentify`. Nothing runs before Spark is asked for rows, and it runs again whenever it is asked

@@ -130,7 +130,7 @@ def difference_record(difference: PairedDifference | None, value: str, interval:
 
 
 BOUNDS = (2.0, 5.0, 10.0, 15.0)
-"""False positives in 1000 tokens within which the highest recall is looked for."""
+"""False positives per 1000 tokens within which to find the highest recall."""
 _HEADS = (
     "operating point",
     "threshold",

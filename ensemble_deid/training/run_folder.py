@@ -121,7 +121,7 @@ class PartFolder:
 
     @classmethod
     def begin(cls, path: Path, settings: Mapping[str, Any], *, resume: bool) -> "PartFolder":
-        """Begin, or with `resume` continue, a training of these settings; one that has no result yet begins anew.
+        """Begin, or with `resume` continue, a training of these settings; one without a result starts again.
 
         Raises ConfigError where the folder has results and `resume` is False, where they are of other settings, and for
         a folder that is something else.
@@ -140,7 +140,7 @@ class PartFolder:
             scratch.rename(self.path / name)
 
     def kept(self, name: str) -> Path | None:
-        """Return the folder of a result, None where there is none. Raises ConfigError for a damaged one."""
+        """Return the folder of a result, if there is one. Raises ConfigError for a damaged one."""
         folder = self.path / name
         if not folder.exists():
             return None
