@@ -127,8 +127,8 @@ class Svm:
         if svm.vectors.shape != (*svm.weights.shape, *svm.mean.shape) or svm.scale.shape != svm.mean.shape:
             raise ModelError("the stacker's file is damaged: its arrays do not fit each other")
         numbers = (svm.mean, svm.scale, svm.vectors, svm.weights, [svm.intercept, settings.gamma])
-        if not all(np.isfinite(values).all() for values in numbers):
-            raise ModelError("the stacker's file is damaged: a number in it is none")
+        if not all(np.isfinite(values).all() for values in numbers) or not (svm.scale > 0).all():
+            raise ModelError("the stacker's file is damaged: a number in it cannot be")
         return svm
 
 
