@@ -128,7 +128,7 @@ class Svm:
             raise ModelError("the stacker's file is damaged: its arrays do not fit each other")
         numbers = (svm.mean, svm.scale, svm.vectors, svm.weights, [svm.intercept, settings.gamma])
         if not all(np.isfinite(values).all() for values in numbers) or not (svm.scale > 0).all():
-            raise ModelError("the stacker's file is damaged: a number in it cannot be")
+            raise ModelError("the stacker's file is damaged: a number in it is none")
         return svm
 
 
