@@ -14,6 +14,7 @@ from commands import contents, run
 from faults import failing
 from made_keys import KEY
 
+from ensemble_deid.atomic import LOCK
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.deidentify.manifest import is_run, verify_run
 from ensemble_deid.deidentify.offsets import FILE as OFFSETS
@@ -91,7 +92,8 @@ def sweep(model: Path, budget: Budget, prepare: _Prepare, arguments: Callable[[P
 def left_over(name: str) -> bool:
     """Tell whether a file is what the next run removes, or continues."""
     continued = name == f"{RUN}/{OFFSETS}" or name.startswith(f"{PART}/")
-    return "ensemble-deid-unfinished" in name or REPLACED in name or continued
+    # A lock holds no more once its process has ended, and the next run opens it again.
+    return "ensemble-deid-unfinished" in name or REPLACED in name or name.endswith(LOCK) or continued
 
 
 def check_files(before: dict[str, bytes], after: dict[str, bytes], now: dict[str, bytes], told: str) -> None:
