@@ -293,6 +293,7 @@ group = "day"
     monkeypatch.setattr(regex, "compile", lambda *_: pytest.fail("compiled again"))
     (again,) = parse_patterns(source, keep=True).patterns
     assert again.matches(text) == expected.matches(text) == [(0, 2), (46, 47)]
+    assert again == expected
     monkeypatch.undo()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     whole = path.read_bytes()

@@ -76,7 +76,7 @@ class TimeLimit:
         return self._left
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Pattern:
     """One compiled pattern with its examples."""
 
@@ -88,6 +88,26 @@ class Pattern:
     negative: tuple[str, ...] = ()
     confidence: float | None = None
     enforce: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pattern) and self._parts() == other._parts()
+
+    def __hash__(self) -> int:
+        return hash(self._parts())
+
+    def _parts(self) -> tuple[object, ...]:
+        # A compiled regex equals itself alone, not another one of the same text.
+        examples = (self.positive, self.negative)
+        return (
+            self.name,
+            self.label,
+            self.regex.pattern,
+            self.regex.flags,
+            self.group,
+            *examples,
+            self.confidence,
+            self.enforce,
+        )
 
     def matches(self, text: str, *, limit: TimeLimit | None = None) -> list[tuple[int, int]]:
         """Return the places of the PHI group of every match that has one. Raises TimeoutError at the limit."""

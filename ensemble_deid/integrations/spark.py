@@ -95,7 +95,7 @@ def deidentify(
 def _partitions(df: "DataFrame") -> int:
     """Return a number of partitions that keeps all cores busy to the end, with short tasks."""
     least = _TASKS_PER_CORE * df.sparkSession.sparkContext.defaultParallelism
-    size = int(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes().toString())
+    size = int(str(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
     # Spark's estimate; without one, Spark returns a number larger than any table.
     return max(least, -(-size // _PARTITION)) if size < _UNKNOWN else least
 
