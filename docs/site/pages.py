@@ -30,8 +30,9 @@ INTEGRATIONS = ("presidio", "spacy", "huggingface", "spark", "duckdb", "sklearn"
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Put every file where it lies in the project, add those outside of docs/, and write the reference."""
-    shown = [f"docs/{file.src_uri}" for file in files if file.src_uri.endswith((".md", ".png", ".svg"))]
     theme = [file for file in files if file.src_dir != config.docs_dir]
+    own = (file.src_uri for file in files if file.src_dir == config.docs_dir)
+    shown = [f"docs/{name}" for name in own if name.endswith((".md", ".png", ".svg"))]
     paths = [*shown, *OUTSIDE, *CARD, *REPORTS]
     made = [File.generated(config, path, abs_src_path=str(ROOT / path), inclusion=_inclusion(path)) for path in paths]
     made += [
