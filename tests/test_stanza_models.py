@@ -94,7 +94,7 @@ def test_rules_the_crf_and_the_network_learn_from_them_and_the_model_finds_them_
     config = load_config(None, overrides=overrides, submodels=["regex", "tbed", "crf", "neural"], folds=2, jobs=1)
     trained = train(notes, config=config, notify=no_progress)
     taggers: dict[str, Any] = dict(trained.ensemble.taggers)
-    assert any(name.startswith("pos[0]=") for name in taggers["crf"].row_of)
+    assert any(name.startswith("pos[0]=") for name in taggers["crf"].weights.attributes())
     assert list(taggers["neural"].vocabularies.features)[-2:] == ["pos", "ner"]
     trained.save(tmp_path / "model")
     record = read_manifest(tmp_path / "model").choices["stanza"]
