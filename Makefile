@@ -65,7 +65,8 @@ english-model: $(VENV)/installed-train
 		--set transformer.epochs=2 --set neural.epochs=6 --set augment.share=0.35 \
 		--set 'stack.c_grid=[2.0]' --set 'stack.gamma_grid=[0.009]' --set 'stack.weight_grid=[1.0]'
 	$(BIN)/ensemble-deid model threshold $(MODEL) demo:dev --max-false-positives 5
-	$(BIN)/ensemble-deid model package $(MODEL) --name en --version 2.0.0 --out $(ENGLISH) --licence LICENSE --compact --score demo:test
+	$(BIN)/ensemble-deid model package $(MODEL) --name en --version 2.0.0 --out $(ENGLISH) --licence LICENSE --compact \
+		--public-notes demo:train --public-notes demo:dev --score demo:test
 	@mkdir -p $(OUT)
 	$(BIN)/python -m research exposure demo:test $(ENGLISH)/ensemble_deid_en/model --known-notes demo:dev $(ENGLISH)/ensemble_deid_en/model \
 		--out $(ENGLISH)/ensemble_deid_en/attacks.json --out $(OUT)/attacks.md
@@ -77,7 +78,8 @@ spanish-model: $(VENV)/installed-train
 	$(BIN)/ensemble-deid train $(MEDDOCAN) --language es --submodels regex,tbed,crf,neural --shareable --seed 13 --jobs 1 \
 		--allow-overlap --out $(MODEL)
 	$(BIN)/ensemble-deid model threshold $(MODEL) --max-false-positives 1
-	$(BIN)/ensemble-deid model package $(MODEL) --name es --version 1.0.0 --out $(SPANISH) --licence data/spanish/LICENSE --compact
+	$(BIN)/ensemble-deid model package $(MODEL) --name es --version 1.0.0 --out $(SPANISH) --licence data/spanish/LICENSE --compact \
+		--public-notes $(MEDDOCAN)
 	cat data/spanish/card.md >> $(SPANISH)/README.md
 
 test: $(VENV)/installed-dev

@@ -32,6 +32,8 @@ def test_it_is_whole_shareable_and_attributed(tmp_path: Path) -> None:
     manifest = read_manifest(MODEL)
     assert manifest.training["notes"] == 750
     assert manifest.config["shareable"] is True
+    # MEDDOCAN is public; of its patients there is nothing.
+    assert (len(manifest.seen_notes["notes"].split()), manifest.seen_notes["patients"]) == (750, "")
     export_model(MODEL, tmp_path / "released", shareable=True)
     assert sum(path.stat().st_size for path in PROJECT.rglob("*") if path.is_file()) < LARGEST
     for name in ("LICENSE", "NOTICE"):
