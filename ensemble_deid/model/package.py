@@ -89,8 +89,8 @@ def write_package(
 
     `out` becomes the project: `pyproject.toml`, the model card as `README.md`, `LICENSE` if one is given (with the file
     `NOTICE` beside it), and the module `ensemble_deid_<name>` with the model in it. `compact` and `public` as in
-    `export_model`. An existing project of the same package is replaced. Raises ConfigError for a name or version that packages cannot
-    have, ModelError for a damaged model or where `out` holds other things.
+    `export_model`. An existing project of the same package is replaced. Raises ConfigError for a name or version that
+    packages cannot have, ModelError for a damaged model or where `out` holds other things.
     """
     if not NAME.fullmatch(name):
         raise ConfigError(f"--name {name}: a name has small letters, digits and underscores, and begins with a letter")

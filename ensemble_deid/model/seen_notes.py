@@ -37,7 +37,7 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True)
 class SeenNotes:
-    """Digests of the texts (whatever their white space) and of the patients' ids of training notes; of dev notes' texts.
+    """Digests of training notes' texts (whatever their white space) and patients' ids, and of dev notes' texts.
 
     Blank notes, and patients of notes that name none, are left out.
     """
