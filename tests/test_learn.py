@@ -154,6 +154,9 @@ def test_a_model_that_has_learned(
     ensemble, _ = load_model(better)
     assert ensemble.stacker.site is not None
     assert ensemble.stacker.threshold == new.figures["threshold"]["threshold"]
+    reset = shutil.copytree(better, tmp_path / "reset")
+    assert main(["model", "threshold", str(reset), "--reset"]) == 0
+    assert load_model(Path(reset))[0].stacker.threshold == ensemble.stacker.threshold
 
     notes = tiny_stack.notes(609)
     with pytest.raises(ModelError, match="has learned from reviewed notes already"):
@@ -162,12 +165,14 @@ def test_a_model_that_has_learned(
         learn(tiny_model, better, notes, wanted=100)
     with pytest.raises(ModelError, match="at least two patients"):
         learn(tiny_model, tmp_path / "one", notes[:2], wanted=100)
-    with pytest.raises(CorpusError, match="among the training notes"):
-        learn(tiny_model, tmp_path / "known", tiny_stack.notes(), wanted=100)
     with pytest.raises(ModelError, match="added after training"):
         export_model(better, tmp_path / "shared", shareable=True)
     export_model(better, tmp_path / "exported")
     assert SITE in read_manifest(tmp_path / "exported").files
+    # Before the model is loaded.
+    monkeypatch.setattr(learning, "load_model", None)
+    with pytest.raises(CorpusError, match="among the training notes"):
+        learn(tiny_model, tmp_path / "known", tiny_stack.notes(), wanted=100)
 
 
 def test_what_notes_repeat_is_harvested_where_it_helps(

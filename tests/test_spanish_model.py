@@ -41,7 +41,9 @@ def test_it_is_whole_shareable_and_attributed(tmp_path: Path) -> None:
             encoding="utf-8"
         )
     card = (PROJECT / "README.md").read_text(encoding="utf-8")
-    assert card.endswith((ROOT / "data" / "spanish" / "card.md").read_text(encoding="utf-8"))
+    before, attacks = card.split((ROOT / "data" / "spanish" / "card.md").read_text(encoding="utf-8"))
+    assert "# Model card" in before
+    assert "| all |" in attacks
     assert "(c) 2019 Secretaría de Estado" in card
 
 

@@ -32,7 +32,7 @@ from ensemble_deid.model.ensemble import Ensemble, view_of
 from ensemble_deid.model.inclusion import InclusionList, parse_inclusion_list
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest, copy_private_files, file_hashes, read_manifest
-from ensemble_deid.model.measured import CHOSEN_WITH
+from ensemble_deid.model.measured import CHOSEN_WITH, SHIPPED
 from ensemble_deid.model.portions import PORTION
 from ensemble_deid.model.seen_notes import SeenNotes
 from ensemble_deid.note.document import Document
@@ -42,13 +42,14 @@ from ensemble_deid.note.span import ENFORCED
 from ensemble_deid.reproducible import one_thread
 from ensemble_deid.seeds import generator
 from ensemble_deid.stacking.site_stage import ScoredCandidates, SiteStage
-from ensemble_deid.stacking.stacker import Stacker
+from ensemble_deid.stacking.stacker import SITE, Stacker
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.training.harvest import HarvestLimits, frequent_sentences, harvest_patterns
 from ensemble_deid.training.model_additions import addition
 from ensemble_deid.training.rule_approvals import FILE as APPROVALS
 from ensemble_deid.training.rule_replacement import rules_of
+from ensemble_deid.training.thresholds import OF_TRAINING
 
 _VIEW = "token-binary"
 _LEAST_PATIENTS = 3
@@ -279,8 +280,8 @@ def learn(
     on notes that it knows), for notes of fewer than two patients, and where no threshold reaches what is wanted;
     CorpusError for notes that it was trained on.
     """
-    ensemble, manifest = load_model(model)
-    if ensemble.stacker.site is not None:
+    manifest = read_manifest(model)
+    if SITE in manifest.files:
         raise ModelError(f"{model}: has learned from reviewed notes already: name the model that it came from")
     seen = SeenNotes.from_record(manifest.seen_notes)
     seen.refuse(documents, used_for="to learn from")
@@ -290,6 +291,7 @@ def learn(
         raise ConfigError(f"--folds: at least 2, not {folds}")
     if len({document.patient for document in documents}) < 2:
         raise ModelError("there is nothing to learn from and measure on: finish notes of at least two patients")
+    ensemble, manifest = load_model(model)
     notes = prepare(ensemble, documents, progress)
     # Lists that people put into the model stay as they are.
     reviewed = bool(manifest.rules_replaced) or APPROVALS in manifest.files
@@ -395,5 +397,7 @@ def _write(model: Path, out: Path, manifest: Manifest, after: Fitted) -> None:
             text = after.additions.sentences.source
             manifest = addition(INCLUSION, text, {"sentences": n, **remark})(scratch, manifest)
         changed = changeable_files(replace(manifest, files=file_hashes(scratch)))
-        figures = {**manifest.figures, CHOSEN: threshold_to_record(after.chosen), CHOSEN_WITH: changed}
+        # The threshold of before is one of other scores.
+        own = {CHOSEN: threshold_to_record(after.chosen), CHOSEN_WITH: changed, OF_TRAINING: after.chosen.threshold}
+        figures = {name: figure for name, figure in manifest.figures.items() if name != SHIPPED} | own
         write_manifest(scratch, replace(manifest, figures=figures))
