@@ -48,7 +48,7 @@ from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.training.harvest import HarvestLimits, frequent_sentences, harvest_patterns
 from ensemble_deid.training.model_additions import addition
 from ensemble_deid.training.rule_approvals import FILE as APPROVALS
-from ensemble_deid.training.rule_replacement import rules_of
+from ensemble_deid.training.rule_replacement import new_rules_of
 from ensemble_deid.training.thresholds import OF_TRAINING
 
 _VIEW = "token-binary"
@@ -200,7 +200,7 @@ class Fold:
     additions: SiteAdditions
 
 
-def divided(
+def by_patient(
     ensemble: Ensemble, notes: Sequence[ReviewedNote], *, folds: int, min_patients: int, rules: bool
 ) -> list[Fold]:
     """Divide the notes by patient, and learn rules (if wanted) and additions from all but each part."""
@@ -297,7 +297,7 @@ def learn(
     reviewed = bool(manifest.rules_replaced) or APPROVALS in manifest.files
     allowed = Lists(not reviewed, not {PATTERNS} & set(manifest.files), not {INCLUSION} & set(manifest.files))
     with one_thread():
-        after = fit(model, ensemble, notes, allowed, wanted=wanted, folds=folds, min_patients=min_patients)
+        after = fit_to_site(model, ensemble, notes, allowed, wanted=wanted, folds=folds, min_patients=min_patients)
         stacker = Stacker.load(model)
         found = [note.found(ensemble, stacker, note.scored(stacker)) for note in notes]
     gold = [note.document for note in notes]
@@ -322,7 +322,7 @@ def learn(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fitted:
+class FittedToSite:
     """What is learned: the estimators by variant, the lists, and the threshold of the whole stack."""
 
     stackers: Mapping[str, Stacker]
@@ -332,7 +332,7 @@ class Fitted:
     chosen: ChosenThreshold
 
 
-def fit(
+def fit_to_site(
     model: Path,
     ensemble: Ensemble,
     notes: Sequence[ReviewedNote],
@@ -341,10 +341,10 @@ def fit(
     wanted: float,
     folds: int,
     min_patients: int,
-) -> Fitted:
+) -> FittedToSite:
     """Learn from reviewed notes, and choose on patients held out which of the allowed lists are learned, too."""
     gold = [note.document for note in notes]
-    parts = divided(ensemble, notes, folds=folds, min_patients=min_patients, rules=allowed.rules)
+    parts = by_patient(ensemble, notes, folds=folds, min_patients=min_patients, rules=allowed.rules)
     whole = held_out(ensemble, Stacker.load(model), notes, parts, min_patients=min_patients)
     which = _most_helpful(whole, gold, wanted=wanted, allowed=allowed)
     tagger, new = site_rules(ensemble, notes, min_patients=min_patients) if which.rules else (None, 0)
@@ -362,7 +362,7 @@ def fit(
         stackers[variant] = replace(stacker, site=stage, threshold=chosen.threshold or 0.0)
         thresholds[variant] = chosen
     additions = SiteAdditions.harvested(gold, min_patients=min_patients).only(which)
-    return Fitted(stackers, tagger, new, additions, thresholds[""])
+    return FittedToSite(stackers, tagger, new, additions, thresholds[""])
 
 
 def _threshold(curve: Curve, gold: Sequence[Document], *, wanted: float) -> ChosenThreshold:
@@ -378,7 +378,7 @@ def _rates(point: OperatingPoint | None) -> dict[str, float] | None:
     return None if point is None else {**asdict(point.counts), "tokens": point.tokens}
 
 
-def _write(model: Path, out: Path, manifest: Manifest, after: Fitted) -> None:
+def _write(model: Path, out: Path, manifest: Manifest, after: FittedToSite) -> None:
     with beside(out) as scratch:
         for name in read_manifest(model).files:
             shutil.copyfile(model / name, scratch / name)
@@ -387,7 +387,7 @@ def _write(model: Path, out: Path, manifest: Manifest, after: Fitted) -> None:
             stacker.save(scratch, variant=variant)
         remark = {"remark": "learned from reviewed notes"}
         if after.tagger is not None:
-            manifest = rules_of(after.tagger, **remark)(scratch, manifest)
+            manifest = new_rules_of(after.tagger, **remark)(scratch, manifest)
         if after.additions.patterns is not None:
             patterns = after.additions.patterns.patterns
             text = patterns_text(patterns, name="added", description="Harvested from reviewed notes.")

@@ -48,7 +48,7 @@ def _put(
     tagger = before.with_rules(rules, name=name).tagger
     # A list may say a rule twice: as counters, each copy is kept once.
     kept = (Counter(rule.identity for rule in before.rules) & Counter(rule.identity for rule in rules)).total()
-    update_model(model, rules_of(tagger, remark=remark, **record))
+    update_model(model, new_rules_of(tagger, remark=remark, **record))
     return kept, len(rules) - kept
 
 
@@ -121,7 +121,7 @@ def has_trained_rules(model: Path) -> bool:
     return not manifest.rules_replaced or manifest.rules_replaced[0]["before"] == manifest.files.get(RULES)
 
 
-def rules_of(tagger: TbedTagger, *, remark: str, **record: str) -> Callable[[Path, Manifest], Manifest]:
+def new_rules_of(tagger: TbedTagger, *, remark: str, **record: str) -> Callable[[Path, Manifest], Manifest]:
     """Return what puts a tagger's rules into a model's folder, as `replace_rules` does, and records that."""
     contents = [text.encode() for text in (tagger.rules.text(), tagger.confidence.to_json())]
     return _changed(contents, {"rules": str(len(tagger.rules)), "remark": remark, **record})
