@@ -65,7 +65,7 @@ def add_model_commands(commands: Any) -> None:
         metavar="CORPUS",
         action="append",
         default=[],
-        help="training, dev or threshold notes that anyone may read: the package knows them again; repeatable",
+        help="training, dev or threshold notes that anyone may read, to know them again; repeatable",
     )
     package.add_argument("--wheel", metavar="DIR", type=Path, help="also build the wheel into this folder")
     package.set_defaults(run=run_package)
