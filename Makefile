@@ -74,7 +74,7 @@ english-model: $(VENV)/installed-train
 	cat $(OUT)/attacks.md >> $(ENGLISH)/README.md
 
 # How the Spanish model is made of MEDDOCAN's train and dev notes in one folder; 60 minutes of processor time. It has seen all
-# of them, so attackers look for the misses of a model of the first 200 notes, by name, in the last 300.
+# of them, so attackers look for the misses of a model of the first 200 notes, by name, in the last 150.
 SPANISH_TRAINING := --language es --submodels regex,tbed,crf,neural --shareable --seed 13 --jobs 1
 spanish-model: $(VENV)/installed-train
 	$(BIN)/ensemble-deid train $(MEDDOCAN) $(SPANISH_TRAINING) --allow-overlap --out $(MODEL)
@@ -83,8 +83,8 @@ spanish-model: $(VENV)/installed-train
 		--public-notes $(MEDDOCAN)
 	rm -rf $(OUT)/es && mkdir -p $(OUT)/es/learned $(OUT)/es/known $(OUT)/es/attacked
 	ls $(MEDDOCAN)/*.xml | sed -n 1,200p | xargs cp -t $(OUT)/es/learned
-	ls $(MEDDOCAN)/*.xml | sed -n 201,450p | xargs cp -t $(OUT)/es/known
-	ls $(MEDDOCAN)/*.xml | sed -n 451,750p | xargs cp -t $(OUT)/es/attacked
+	ls $(MEDDOCAN)/*.xml | sed -n 201,300p | xargs cp -t $(OUT)/es/known
+	ls $(MEDDOCAN)/*.xml | sed -n 601,750p | xargs cp -t $(OUT)/es/attacked
 	$(BIN)/ensemble-deid train $(OUT)/es/learned $(SPANISH_TRAINING) --folds 2 --out $(OUT)/es/model
 	$(BIN)/ensemble-deid model threshold $(OUT)/es/model --max-false-positives 1
 	$(BIN)/python -m research exposure $(OUT)/es/attacked $(OUT)/es/model --known-notes $(OUT)/es/known $(OUT)/es/model \

@@ -14,6 +14,7 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
+from ensemble_deid.config_sections import TbedConfig
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, just_below, trace_curve
 from ensemble_deid.evaluation.operating_points import (
@@ -173,10 +174,9 @@ def site_rules(
 
     None is for no new rules.
     """
-    tagger = ensemble.taggers.get(_TBED)
-    if not isinstance(tagger, TbedTagger):
+    tagger, config = ensemble.taggers.get(_TBED), ensemble.config.of_submodel(_TBED)
+    if not (isinstance(tagger, TbedTagger) and isinstance(config, TbedConfig)):
         return None, 0
-    config = ensemble.config.of_submodel(_TBED)
     fitted = TbedTagger.fit(
         ensemble.feature_extractor.extract([note.view for note in notes]),
         None,
