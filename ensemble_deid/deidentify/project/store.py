@@ -135,6 +135,11 @@ class Store:
         """The orders of day and month of the release's date columns."""
         return dict((self.settings or {}).get(_ORDERS, {}))
 
+    @property
+    def salted(self) -> Key:
+        """A key of this project alone, for hashes of words."""
+        return Key(bytes.fromhex(self.key.fingerprint("project words", self._salt.encode())))
+
     def tag(self, kind: str, value: str) -> str:
         """Return the HMAC that stands for an id, cells or settings."""
         return self.key.fingerprint(f"project {kind}", f"{self._salt}\n{value}".encode("utf-8", "surrogatepass"))[:32]
@@ -220,8 +225,7 @@ class Store:
         lasting = ("id", "patient", "found", "said", "beside", "year", "outs")
         kept = {name: row.memory[name] for name in lasting if name in row.memory}
         tags = self.tag("note", kept["id"]), self.tag("patient", kept["patient"])
-        due = None if "beside" in kept else row.due if row.due == HELD else RELEASE
-        return KeptNote(*tags, "", kept, due=due)
+        return KeptNote(*tags, "", kept, due=row.due if row.due == HELD else RELEASE)
 
     def _rows(
         self, connection: Any, *, tags: Iterable[str] | None, patients: Iterable[str] | None
