@@ -664,6 +664,22 @@ def test_patients_of_two_authorities(tiny_model: Path, tmp_path: Path) -> None:
     assert not any(MRN in one[2] for one in lines)
 
 
+def test_a_section_of_a_base_may_have_a_place_called_kind(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text('base = "pcornet"\n[tables.notes]\nkind = "drop"\nNOTE_DATE = "keep"\n[tables.kind]\nid = "drop"\n')
+    base, own = RecordMap.read("pcornet").tables, RecordMap.read(path).tables
+    date = {"NOTE_DATE": FieldRule(FieldKind.KEEP), "kind": FieldRule(FieldKind.DROP)}
+    assert own == {**base, "notes": {**base["notes"], **date}, "kind": {"id": FieldRule(FieldKind.DROP)}}
+
+
+@pytest.mark.parametrize("authority", ["A\\T\\B", "A\\T\\B&1.2&ISO", ""])
+def test_an_authority_is_read_before_it_is_compared(authority: str) -> None:
+    rules = {"PID-3": FieldRule(FieldKind.PSEUDONYM, of="patient", authority="A&B")}
+    for id, read in ("7001", "7001"), ("7\\S\\1", "7^1"):
+        data = f"{HL7.splitlines()[0]}\rPID|1||{id}^^^{authority}\r"
+        assert read_hl7(data.encode(), "a.hl7", rules).patient == read
+
+
 def test_ages_over_89_in_results() -> None:
     head, rules = HL7.splitlines()[0], RecordMap.read("hl7-v2").hl7
 
@@ -685,5 +701,5 @@ def test_ages_over_89_in_results() -> None:
 
     loinc = {"coding": [{"system": "http://loinc.org", "code": "30525-0"}]}
     assert value(loinc, value=94.0) == value({"text": "x"}, value=94, unit="years") == [(FieldKind.AGE, 94)]
-    assert value(loinc, value=float("1e999")) == []
+    assert value(loinc, value=float("1e999")) == value(loinc, value=True) == []
     assert value({"text": "Glucose"}, value=94) == value(loinc, value=94, unit="mo") == []

@@ -132,10 +132,18 @@ class Night:
         lines = (f"{tag} {row.input} {row.memory[_SPANS] or ''}\n" for tag, row in sorted(self.todo.items()))
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
+    @property
+    def _authorities(self) -> set[str]:
+        """The assigning authority of the patients' ids, where messages name it."""
+        found: set[str] = getattr(self.source, "authorities", set())
+        return found
+
     def plan(self) -> None:
         """Find out which notes are to be done. Raises CorpusError for notes without an id, and for two of the same."""
         given: dict[str, KeptNote] = {}
         places: dict[str, str] = {}
+        if self.store.authority is not None:
+            self._authorities.add(self.store.authority)
         for record in self.source.records():
             row = self.row(record)
             if row is None:
@@ -311,7 +319,7 @@ class Night:
     def _commit(self, commit: Commit) -> None:
         orders = self._rows.cells.orders.found
         settled = {name: order for name, order in orders.items() if order is not None}
-        commit.settle(settings_of(self._rows.notes.options), settled)
+        commit.settle(settings_of(self._rows.notes.options), settled, self._authorities)
         patients: set[str] = set()
         left = set(self._done.tags)
         for before in commit.rows(tags=self._done.tags):
