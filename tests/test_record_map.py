@@ -17,6 +17,7 @@ from ensemble_deid.audit.release import read_release, released_documents
 from ensemble_deid.audit.residual import residual_risk
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.compressed import writing_compressed
+from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.corpora.input_options import InputOptions
 from ensemble_deid.corpora.messages.fhir import read_fhir
 from ensemble_deid.corpora.messages.fhir_fields import _DATE as FHIR_DATE
@@ -549,6 +550,25 @@ def test_what_passes_as_a_quantity_in_fhir() -> None:
     value, unit = (rules[f"Observation.valueQuantity.{name}"] for name in ("value", "unit"))
     assert [value.allows(one) for one in ("7.25", "-3", "02139", "1970")] == [True, True, False, False]
     assert [unit.allows(one) for one in ("mg/dL", "John", "Lee/Anna")] == [True, False, False]
+    system = "http://terminology.hl7.org/CodeSystem/v3-ObservationInterpretation"
+    quantity = {"value": 142, "unit": "mm[Hg]"}
+    part = {"valueQuantity": quantity, "interpretation": [{"coding": [{"system": system, "code": "H"}]}]}
+    resource: dict[str, Any] = {"resourceType": "Observation", "component": [part, part | {"valueString": "Lee"}]}
+    message = read_fhir(json.dumps(resource).encode(), "a.json", rules)
+    values = [field.value for field in message.fields]
+    del resource["component"][1]["valueString"]
+    assert json.loads(message.written([Edit(0, 3, "X")], values))["component"] == [part, part | {"valueString": "X"}]
+
+
+def test_an_interpreter_in_one_component_is_read() -> None:
+    rules = RecordMap.read("hl7-v2").hl7
+    message = read_hl7(f"{HL7.splitlines()[0]}\rOBR|1|||||||{'|' * 24}7701&Vance&Orla&T|\r".encode(), "a.hl7", rules)
+    assert [(field.rule.kind, field.value) for field in message.fields[-2:]] == [
+        (FieldKind.PSEUDONYM, "7701"),
+        (FieldKind.STAFF, "Orla\nT\nVance"),
+    ]
+    written = message.written([], [None] * (len(message.fields) - 2) + ["s1", "Ann\nB\nLee"])
+    assert written.decode().split("|")[-2] == "s1&Lee&Ann&B"
 
 
 @pytest.mark.parametrize(
