@@ -248,10 +248,8 @@ def test_patients_of_two_authorities_are_apart_in_all_nights(tmp_path: Path, nam
     rules = RecordMap.parse(own, "own") if named else "hl7-v2"
 
     def night(number: int, authority: str, record_map: RecordMap | str = "hl7-v2") -> RunSummary:
-        source = tmp_path / str(number)
-        source.mkdir()
-        message = f"{head}PID|1||700123^^^{authority}||Bell^Anna\rNTE|1||Slept.\r"
-        (source / f"{number}.hl7").write_text(message, newline="")
+        source = tmp_path / f"{number}.hl7"
+        source.write_text(f"{head}PID|1||700123^^^{authority}||Bell^Anna\rNTE|1||Slept.\r", newline="")
         return site.run(source, record_map)
 
     assert night(1, "A").withheld == night(2, "A").withheld == night(3, "").withheld == ()
@@ -261,6 +259,7 @@ def test_patients_of_two_authorities_are_apart_in_all_nights(tmp_path: Path, nam
     Store(tmp_path / "site" / "project", KEY).rotate(site.key)
     assert len(night(5, "B").withheld) == 1
     assert night(6, "A").written == 1
+    assert site.due()["1.hl7 message"] == RELEASE
 
 
 def test_rows_of_other_tables_tell_of_their_patient(tmp_path: Path) -> None:

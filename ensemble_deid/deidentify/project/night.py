@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from ensemble_deid.corpora.messages.files import MessageFile
 from ensemble_deid.corpora.records import NoteSource, Record
 from ensemble_deid.corpora.tables.several import SeveralTables
 from ensemble_deid.deidentify.cells import owner_of
@@ -190,6 +191,8 @@ class Night:
         named = self.source.format == "files" or isinstance(self.source, SeveralTables)
         if named and self.source.format in ONE_FILE_A_NOTE:
             return record.name
+        if isinstance(self.source, MessageFile) and record.key is None:
+            return f"{self.source.path.name} {record.name}"
         if record.key is not None:
             return record.key
         if record.error is not None:
