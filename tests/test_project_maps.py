@@ -222,6 +222,17 @@ def test_a_change_of_what_has_no_note_is_listed(tmp_path: Path) -> None:
         night("6", patient, patient | {"gender": "other"})
 
 
+def test_words_have_other_hashes_in_another_project(tmp_path: Path) -> None:
+    rows, kept = made_rows(number=6), list[set[str]]()
+    for name in ("a", "b"):
+        site = Site(tmp_path / name, [row["text"] for row in rows])
+        site.night(rows)
+        memories = [row.memory for row in site.store().rows()]
+        kept.append({memory[kind] for memory in memories for kind in ("traces", "left")} - {""})
+    assert kept[0]
+    assert kept[0].isdisjoint(kept[1])
+
+
 def test_a_note_that_lost_its_text_is_corrected(tmp_path: Path) -> None:
     site, head = Site(tmp_path / "site", []), "id,mrn,seen,text\n"
 

@@ -348,8 +348,8 @@ class Night:
         corrected, moved = _is_corrected(before, row), before.patient != row.patient
         if not moved and (before.output is None or (before.output == row.output and not corrected)):
             return
-        why = OTHER_SETTINGS if before.made != row.made else OTHER_VALUES
-        why = CORRECTED if corrected else before.due if before.due != BROKEN_OFF else why
+        later = OTHER_SETTINGS if before.made != row.made else OTHER_VALUES
+        why = CORRECTED if corrected else before.due if before.due != BROKEN_OFF else later
         if before.output is not None:
             self.counts[TAKEN_BACK if row.output is None else CORRECTIONS if corrected else AGAIN] += 1
         facts = {"note": row.memory["id"], "why": why, "old": before.output, "new": row.output, "since": before.night}
