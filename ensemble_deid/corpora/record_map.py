@@ -60,8 +60,8 @@ class FieldRule:
 
     `of` says of what a pseudonym is (`patient`, `encounter`, ...): equal ids of the same thing have equal pseudonyms.
     A date `of` birth is searched in the patient's notes. Codes pass if they are among `values` or match `pattern`.
-    Where HL7 names the assigning authority of a patient's id, ids of `authority` equal those in tables; the same id
-    from another authority is another patient.
+    Where HL7, or XML as `id@root`, names the assigning authority of a patient's id, ids of `authority` equal those in
+    tables; the same id from another authority is another patient.
     """
 
     kind: FieldKind
