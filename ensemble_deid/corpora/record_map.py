@@ -60,8 +60,8 @@ class FieldRule:
 
     `of` says of what a pseudonym is (`patient`, `encounter`, ...): equal ids of the same thing have equal pseudonyms.
     A date `of` birth is searched in the patient's notes. Codes pass if they are among `values` or match `pattern`.
-    Where HL7 names the assigning authority of a patient's id, ids of `authority` equal those in tables; the same id
-    from another authority is another patient.
+    Where HL7, or XML as `id@root`, names the assigning authority of a patient's id, ids of `authority` equal those in
+    tables; the same id from another authority is another patient.
     """
 
     kind: FieldKind
@@ -238,12 +238,15 @@ def named_maps() -> dict[str, Path]:
 
 
 def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tables of both; each rule of `own` overrides that of `base`."""
-    made = {**base, **own}
-    for name in base.keys() & own.keys():
-        if isinstance(base[name], dict) and isinstance(own[name], dict) and "kind" not in own[name]:
-            made[name] = _merged(base[name], own[name])
-    return made
+    """Return the sections of both; each rule of `own` overrides that of `base`."""
+    return {**base, **{name: _joined(base.get(name), said, 1 + (name == "tables")) for name, said in own.items()}}
+
+
+def _joined(base: Any, own: Any, levels: int) -> Any:
+    """Return a section of both, whose rules are so many levels down."""
+    if not (levels and isinstance(base, dict) and isinstance(own, dict)):
+        return own
+    return {**base, **{name: _joined(base.get(name), said, levels - 1) for name, said in own.items()}}
 
 
 def _rules_json(rules: FieldRules) -> dict[str, dict[str, Any]]:

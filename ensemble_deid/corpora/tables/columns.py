@@ -122,10 +122,13 @@ class Columns:
     def record(self, name: str, values: Mapping[str, Any], **rest: Any) -> Record:
         """Return the record of a row with these values."""
         texts = [str(values[column]) for column in self.texts if values.get(column) is not None]
+        id = values.get(self.id or "")
         return Record(
             name,
             BETWEEN.join(texts) if texts else None,
-            id=values.get(self.id or ""),
+            id=id,
+            # Where the table has notes, the id is one of a note, also where this row has none.
+            key=None if texts or not self.texts or id is None else str(id),
             patient=values.get(self.patient or ""),
             dates=tuple(values.get(column) for column in self.dates),
             fields=tuple(Field(column, rule, values.get(column)) for column, rule in self.fields),
