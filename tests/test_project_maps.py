@@ -17,6 +17,7 @@ from project_notes import model_of
 
 from ensemble_deid import Columns, RecordMap, RunSummary, deidentify_table
 from ensemble_deid.corpora.input_options import InputOptions
+from ensemble_deid.corpora.record_map import FieldRule
 from ensemble_deid.deidentify.known.identifiers import Identifier, KnownIdentifiers
 from ensemble_deid.deidentify.known.kinds import KINDS
 from ensemble_deid.deidentify.project.memory import FOUND_LATER, OTHER_VALUES
@@ -24,7 +25,7 @@ from ensemble_deid.deidentify.project.night import BROKEN_OFF, CORRECTED, OTHER_
 from ensemble_deid.deidentify.project.store import RELEASE, Store
 from ensemble_deid.deidentify.project.traces import held_by, traces_of
 from ensemble_deid.deidentify.run import Run
-from ensemble_deid.errors import CorpusError
+from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.keys import Key
 
 COLUMNS: dict[str, Any] = {
@@ -220,6 +221,27 @@ def test_a_change_of_what_has_no_note_is_listed(tmp_path: Path) -> None:
     assert sorted(changes()[1:]) == [("Patient/p1", CORRECTED), ("Practitioner/d1", CORRECTED)]
     with pytest.raises(CorpusError, match="line 2: another record of the input has the same id"):
         night("6", patient, patient | {"gender": "other"})
+
+
+def test_a_corrected_row_of_a_ready_table_is_listed(tmp_path: Path) -> None:
+    site = Site(tmp_path / "site", ["Well."])
+
+    def night(number: int, *born: str) -> None:
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        lines = [f"{7001 + k},8532,{day}\n" for k, day in enumerate(born)]
+        (folder / "person.csv").write_text("person_id,gender_concept_id,birth_datetime\n" + "".join(lines))
+        site.run(folder, "omop")
+
+    night(1, "1950-03-05", "1961-01-02")
+    night(2, "1950-03-05", "1961-01-02")
+    assert site.store().changes() == []
+    night(3, "1950-03-06", "1961-01-02")
+    assert [(change.facts["note"], change.facts["why"]) for change in site.store().changes()] == [
+        ("person_id 7001", CORRECTED)
+    ]
+    with pytest.raises(ConfigError, match="row = true goes with a pseudonym"):
+        FieldRule.parse({"kind": "date", "row": True}, "here")
 
 
 def test_words_have_other_hashes_in_another_project(tmp_path: Path) -> None:
