@@ -1,7 +1,6 @@
 """Figures that a model holds, once it was changed: they are those of the model as it was measured."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,8 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.cli.report_facts import measured_recall
 from ensemble_deid.model.additions import changes_since_training, listed
 from ensemble_deid.model.loading import load_model
-from ensemble_deid.model.manifest import Manifest, read_manifest
-from ensemble_deid.model.measured import CHOSEN_WITH, threshold_text
+from ensemble_deid.model.manifest import read_manifest
+from ensemble_deid.model.measured import threshold_text
 from ensemble_deid.model.package import export_model
 
 Said = pytest.CaptureFixture[str]
@@ -105,23 +104,6 @@ def test_a_threshold_holds_for_the_model_that_it_was_chosen_with(
     assert "changed since" not in threshold_text(model, read_manifest(model))
     undo(model, what)
     assert f"measured before the model's {name} changed" in told(model)
-
-
-def test_a_threshold_of_an_earlier_version_has_no_such_record(model: Path, tiny_dev: Path, tmp_path: Path) -> None:
-    assert main(["model", "threshold", str(model), str(tiny_dev), "--few", "--max-false-positives", "1000"]) == 0
-
-    def as_before() -> Manifest:
-        manifest = read_manifest(model)
-        return replace(manifest, figures={k: v for k, v in manifest.figures.items() if k != CHOSEN_WITH})
-
-    at = load_model(model)[0].stacker.threshold
-    names = tuple(as_before().config["submodels"])
-    assert "in your notes it may miss more" in measured_recall(as_before(), at, submodels=names)
-    change(model, "rules", tmp_path)
-    undo(model, "rules")
-    said = measured_recall(as_before(), at, submodels=names)
-    assert "it is not on record whether the model was changed since" in said
-    assert threshold_text(model, as_before()).endswith("whether the model was changed since is not on record")
 
 
 def test_what_a_submodel_does_not_read_does_not_matter_to_it(model: Path, tmp_path: Path) -> None:

@@ -135,12 +135,6 @@ def test_a_guessed_note_cannot_be_found_by_hashing_it() -> None:
     assert other == KnownNotes.of([replace(notes[0], id="b", text=f" {text}\n", spans=())])
 
 
-def test_notes_of_a_record_of_before_salts_are_known() -> None:
-    record = threshold_to_record(choose_threshold(*DEV, wanted=0.5))
-    old = {**record, "notes": [hashlib.sha256(note.text.encode()).hexdigest()[:16] for note in DEV[0]]}
-    assert threshold_from_record(old).notes.shared(DEV[0][1:] + TEST[0]) == len(DEV[0]) - 1
-
-
 def test_an_exported_record_keeps_the_number_of_notes() -> None:
     exported = threshold_from_record(without_digests(threshold_to_record(choose_threshold(*DEV, wanted=0.5))))
     assert exported.notes == KnownNotes(len(DEV[0]))

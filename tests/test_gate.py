@@ -22,7 +22,7 @@ from ensemble_deid.integrations.arrow_stream import deidentified_batches
 from ensemble_deid.integrations.huggingface import TokenClassifier
 from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.manifest import Manifest
-from ensemble_deid.model.measured import LANGUAGES, languages_of_training
+from ensemble_deid.model.measured import LANGUAGES
 from ensemble_deid.model.out_of_fold import CURVES
 from ensemble_deid.note.language import languages_of, other_language
 from ensemble_deid.service.app import make_app
@@ -131,15 +131,6 @@ def test_languages_of_training_notes() -> None:
     assert languages_of(notes) == ("en",)
     assert languages_of([*notes[:3], *notes[-1:]]) == ("en", "fr")
     assert languages_of([Document("a", "Hgb 12.4")]) == ()
-
-
-def test_a_model_of_an_earlier_version_has_the_language_of_its_patterns() -> None:
-    def languages(choices: dict[str, object]) -> tuple[str, ...]:
-        return languages_of_training(Manifest(("A",), {}, "", "", {}, choices=choices))
-
-    assert languages({"patterns": {"language": "es"}}) == ("es",)
-    assert languages({LANGUAGES: ["en", "es"], "patterns": {"language": "es"}}) == ("en", "es")
-    assert languages({"patterns": {"language": ""}}) == languages({}) == ()
 
 
 @pytest.fixture(scope="module")

@@ -56,26 +56,8 @@ def test_a_stored_curve_has_points_of_the_curve_and_none_misleads(whole: Curve) 
         assert full.counts.tp - thin.counts.tp <= whole.gold / 500
         assert thin.counts.fp >= full.counts.fp
         assert thin.counts.fp - full.counts.fp <= max(whole.tokens / 10_000, full.counts.fp / 50)
-        assert stored.knows_fp(at)
     for point in (stored.point(index) for index in range(len(stored))):
         assert stored.at(point.threshold) == point
-
-
-@given(curves)
-def test_a_record_of_an_earlier_version_says_where_it_ends(whole: Curve) -> None:
-    """It kept only the points at which recall grows: what is wrong below the last one is in no record."""
-    record = curve_to_record(whole)
-    grows = [k for k in range(len(whole)) if k == 0 or whole.tp[k] > whole.tp[k - 1]]
-    columns = {name: getattr(whole, name)[grows].tolist() for name in ("thresholds", "tp", "fp")}
-    earlier = {name: record[name] for name in ("view", "gold", "tokens")} | columns
-    stored = curve_from_record(earlier)
-    for at in (0.0, 0.3, 0.77, 1.0):
-        full, thin = whole.at(at), stored.at(at)
-        assert thin.counts.tp <= full.counts.tp
-        if stored.knows_fp(at):
-            assert thin.counts.fp >= full.counts.fp
-        else:
-            assert at < columns["thresholds"][-1]
 
 
 def test_wrong_candidates_below_all_phi_are_counted() -> None:
@@ -88,12 +70,6 @@ def test_wrong_candidates_below_all_phi_are_counted() -> None:
     assert [stored.at(at).fp_per_1000 for at in (0.05, 0.03, 0.0)] == [2.35, 42.35, 102.35]
     # The threshold that is stored for a point has what the point has.
     assert stored.at(just_below(0.5)).fp_per_1000 == stored.at(0.5).fp_per_1000 == 1.0
-    record = curve_to_record(whole)
-    del record["fp_between"]
-    earlier = curve_from_record({name: v[:2] if isinstance(v, list) else v for name, v in record.items()})
-    assert [earlier.knows_fp(at) for at in (0.5, 0.2, 0.05, 0.03)] == [True, True, True, False]
-    # Between two points, those of the next.
-    assert earlier.at(0.2).fp_per_1000 == 2.35
 
 
 @given(curves, st.sampled_from([0.2, 0.5, 0.9, 0.99, 1.0]))
@@ -255,17 +231,3 @@ def test_fewer_submodels_have_their_own_curve_or_none(tiny_model: Path) -> None:
     assert told["regex,crf"] == told[",".join(names)]
     none = measured_recall(more, 0.123, submodels=["regex"])
     assert none.startswith("no recall was measured at the threshold 0.123 with these submodels:")
-
-
-def test_a_curve_that_ends_too_early_is_said_to(tiny_model: Path) -> None:
-    """As models of an earlier version have it."""
-    manifest = read_manifest(tiny_model)
-    record = json.loads(json.dumps(manifest.figures[CURVES]))
-    for one in record["curves"].values():
-        del one["fp_between"]
-    old = replace(manifest, figures={CURVES: record})
-    lowest = stored(tiny_model).thresholds[-1]
-    told = measured_recall(old, lowest / 2, submodels=manifest.config["submodels"])
-    assert "with at least " in told
-    assert "the model has no record of how many more" in told
-    assert "at least" not in measured_recall(manifest, lowest / 2, submodels=manifest.config["submodels"])

@@ -17,7 +17,7 @@ from ensemble_deid.evaluation.operating_points import CHOSEN, KnownNotes, thresh
 from ensemble_deid.model.additions import listed
 from ensemble_deid.model.installed import model_of, name_of_model
 from ensemble_deid.model.manifest import Manifest, fingerprint, installed_packages, read_manifest
-from ensemble_deid.model.measured import Measured, measured_at, threshold_text
+from ensemble_deid.model.measured import measured_at, threshold_text
 from ensemble_deid.model.seen_notes import SeenNotes
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.parsing import read_text
@@ -161,18 +161,9 @@ def measured_recall(manifest: Manifest, threshold: float, *, submodels: Sequence
     recall, changes = measured.recall, measured.changes
     shares = "an undefined share" if recall is None else f"{100 * recall:.1f}%"
     found = f"at its threshold ({four_digits(threshold)}) the model found {shares} of the PHI tokens in "
-    found += f"{measured.notes}{_wrong(measured)}"
+    wrong = measured.false_positives
+    found += measured.notes + ("" if wrong is None else f", with {wrong:.1f} false positives in 1000 tokens")
     again = "measure it again on annotated notes (ensemble-deid evaluate)"
-    if changes is None:
-        return f"{found}; it is not on record whether the model was changed since: {again}"
     if changes:
         return f"{found}; this was measured before the model's {listed(changes)} changed: {again}"
     return f"{found}; in your notes it may miss more"
-
-
-def _wrong(measured: Measured) -> str:
-    if measured.false_positives is None:
-        return ""
-    least = "" if measured.exact else "at least "
-    rest = "" if measured.exact else " (the model has no record of how many more below its stored curve)"
-    return f", with {least}{measured.false_positives:.1f} false positives in 1000 tokens{rest}"

@@ -73,7 +73,7 @@ class Gate:
         """Return the gate for a model and how notes are predicted."""
         languages = () if description.manifest is None else languages_of_training(description.manifest)
         measured = _measured(description, options)
-        changed = measured is not None and (measured.changes is None or len(measured.changes) > 0)
+        changed = measured is not None and len(measured.changes) > 0
         return cls(languages, _unfit_model(measured, least_recall, languages), changed)
 
     def check(self, text: str) -> Unfit | None:

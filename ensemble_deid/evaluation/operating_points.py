@@ -54,13 +54,7 @@ class KnownNotes:
         """Count the notes that are among these; their white space may differ."""
         if not self.digests:
             return 0
-        return sum(self._digest(document) in self.digests for document in documents)
-
-    def _digest(self, document: Document) -> str:
-        if self.salt:
-            return salted_digest(self.salt, "note", _words(document))
-        # Models up to en 1.2.0 hold unsalted digests of the texts.
-        return hashlib.sha256(document.text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        return sum(salted_digest(self.salt, "note", _words(document)) in self.digests for document in documents)
 
 
 def _words(document: Document) -> str:
@@ -349,9 +343,6 @@ def threshold_from_record(record: Mapping[str, Any]) -> ChosenThreshold:
 
 
 def _known_notes(notes: Any) -> KnownNotes:
-    if isinstance(notes, list) and all(isinstance(note, str) for note in notes):
-        # As models up to en 1.2.0 have them.
-        return KnownNotes(len(notes), "", frozenset(notes))
     kinds = {"count": int, "salt": str, "digests": str}
     if not (isinstance(notes, Mapping) and {name: type(value) for name, value in notes.items()} == kinds):
         raise EvaluationError("the notes of a stored threshold are a count, a salt and digests")

@@ -76,36 +76,21 @@ def changeable_files(manifest: Manifest) -> dict[str, str]:
 
 def changes_since_training(manifest: Manifest, submodels: Collection[str]) -> tuple[str, ...]:
     """Return what differs from the model as it was trained, as far as these submodels are concerned."""
-    return _differing(changeable_files(manifest), _of_training(manifest), submodels)
-
-
-def changes_since(
-    manifest: Manifest, measured: Mapping[str, str] | None, submodels: Collection[str]
-) -> tuple[str, ...] | None:
-    """Return what was changed since `changeable_files` were those in `measured`.
-
-    None is for what is not known: no files were stored with the figure, and the model was changed at some time.
-    """
-    if measured is not None:
-        return _differing(changeable_files(manifest), measured, submodels)
-    history = (manifest.rules_replaced, *map(manifest.choices.get, ("added_patterns", "inclusion_list", "learned")))
-    return None if any(history) or changes_since_training(manifest, submodels) else ()
-
-
-def listed(changes: Sequence[str]) -> str:
-    """Return the names of some changes as a text."""
-    return " and ".join(filter(None, (", ".join(changes[:-1]), *changes[-1:])))
-
-
-def _of_training(manifest: Manifest) -> dict[str, str]:
-    """Return the files as training left them: with the rules before the first change, and without additions."""
+    # Training leaves the rules before their first change, and none of the other files.
     first = manifest.rules_replaced[0]["before"] if manifest.rules_replaced else manifest.files.get(RULES, "")
-    return {RULES: first, PATTERNS: "", INCLUSION: "", SITE: ""}
+    return changes_since(manifest, {RULES: first}, submodels)
 
 
-def _differing(now: Mapping[str, str], then: Mapping[str, str], submodels: Collection[str]) -> tuple[str, ...]:
+def changes_since(manifest: Manifest, then: Mapping[str, str], submodels: Collection[str]) -> tuple[str, ...]:
+    """Return what was changed since `changeable_files` were those in `then`, as far as submodels are concerned."""
+    now = changeable_files(manifest)
     return tuple(
         name
         for file, (name, submodel) in _CHANGEABLE.items()
         if now[file] != then.get(file, "") and (not submodel or submodel in submodels)
     )
+
+
+def listed(changes: Sequence[str]) -> str:
+    """Return the names of some changes as a text."""
+    return " and ".join(filter(None, (", ".join(changes[:-1]), *changes[-1:])))

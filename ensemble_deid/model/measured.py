@@ -26,15 +26,13 @@ LANGUAGES = "languages"
 class Measured:
     """Recall of PHI tokens and false positives in 1,000 tokens at a threshold, None where undefined; on which notes.
 
-    Without `exact` there may be more false positives. `changes` are what was changed in the model since, None where
-    nothing says so.
+    `changes` are what was changed in the model since.
     """
 
     recall: float | None
     false_positives: float | None
-    exact: bool = True
     notes: str
-    changes: Sequence[str] | None
+    changes: Sequence[str]
 
 
 def measured_at(manifest: Manifest, threshold: float, *, submodels: Sequence[str]) -> Measured | None:
@@ -50,7 +48,7 @@ def measured_at(manifest: Manifest, threshold: float, *, submodels: Sequence[str
         known = chosen is not None and chosen.notes != OUT_OF_FOLD and chosen.threshold == threshold
         if known and chosen is not None and chosen.chosen_at is not None:
             notes = f"the {chosen.notes.count} notes that this threshold was chosen on"
-            changes = changes_since(manifest, manifest.figures.get(CHOSEN_WITH), submodels)
+            changes = changes_since(manifest, manifest.figures.get(CHOSEN_WITH, {}), submodels)
             return _of_point(chosen.chosen_at, notes, changes)
     stored = out_of_fold(manifest, submodels)
     changes = changes_since_training(manifest, submodels)
@@ -61,15 +59,11 @@ def measured_at(manifest: Manifest, threshold: float, *, submodels: Sequence[str
             notes = "its training notes, out of fold" if stored is None else stored.notes
             recall, wrong = point["token_recall"], point["false_positives_per_1000"]
             return Measured(recall=recall, false_positives=wrong, notes=notes, changes=changes)
-    if stored is None:
-        return None
-    exact = stored.curve.knows_fp(threshold)
-    return _of_point(stored.curve.at(threshold), stored.notes, changes, exact=exact)
+    return None if stored is None else _of_point(stored.curve.at(threshold), stored.notes, changes)
 
 
-def _of_point(point: OperatingPoint, notes: str, changes: Sequence[str] | None, *, exact: bool = True) -> Measured:
-    wrong = point.fp_per_1000
-    return Measured(recall=point.counts.recall, false_positives=wrong, exact=exact, notes=notes, changes=changes)
+def _of_point(point: OperatingPoint, notes: str, changes: Sequence[str]) -> Measured:
+    return Measured(recall=point.counts.recall, false_positives=point.fp_per_1000, notes=notes, changes=changes)
 
 
 def threshold_text(model: Path, manifest: Manifest) -> str:
@@ -77,11 +71,9 @@ def threshold_text(model: Path, manifest: Manifest) -> str:
     submodels = manifest.config.get("submodels", ())
     record = manifest.figures.get(CHOSEN)
     if record is None or threshold_from_record(record).notes == OUT_OF_FOLD:
-        changes: Sequence[str] | None = changes_since_training(manifest, submodels)
+        changes = changes_since_training(manifest, submodels)
     else:
-        changes = changes_since(manifest, manifest.figures.get(CHOSEN_WITH), submodels)
-    if changes is None:
-        return f"{_choice(model, manifest)}; whether the model was changed since is not on record"
+        changes = changes_since(manifest, manifest.figures.get(CHOSEN_WITH, {}), submodels)
     since = f"; the model's {listed(changes)} changed since" if changes else ""
     return _choice(model, manifest) + since
 
@@ -110,8 +102,4 @@ def _choice(model: Path, manifest: Manifest) -> str:
 
 def languages_of_training(manifest: Manifest) -> tuple[str, ...]:
     """Return the languages of the notes that a model was trained on, none where there is no record of them."""
-    found = manifest.choices.get(LANGUAGES)
-    if found is None:
-        # Models of earlier versions have the language that their patterns were chosen for.
-        found = [manifest.choices.get("patterns", {}).get("language")]
-    return tuple(language for language in found if language in NAMES)
+    return tuple(language for language in manifest.choices.get(LANGUAGES, ()) if language in NAMES)

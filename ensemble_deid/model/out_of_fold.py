@@ -31,24 +31,17 @@ _TOKENS_A_STEP = 10_000
 _SHARE_A_STEP = 50
 _COUNTS, _COLUMNS = ("gold", "tokens"), ("thresholds", "tp", "fp")
 _BETWEEN = "fp_between"
-_KEYS = {"view", *_COUNTS, *_COLUMNS}
+_KEYS = {"view", *_COUNTS, *_COLUMNS, _BETWEEN}
 
 
 @dataclass(frozen=True, slots=True)
 class StoredCurve(Curve):
-    """Some points of a curve; `fp_between` are the most false positives of any threshold below each, above the next.
-
-    `reaches_the_end` is False for a record of an earlier version, in which nothing was kept below the last point.
-    """
+    """Some points of a curve; `fp_between` are the most false positives of any threshold below each, above the next."""
 
     fp_between: Int64s
-    reaches_the_end: bool = True
 
     def at(self, threshold: float) -> OperatingPoint:
-        """Return the counts at a threshold: exact at a stored point and just below it, else no better than the true.
-
-        Where not `knows_fp`, there may be more false positives.
-        """
+        """Return the counts at a threshold: exact at a stored point and just below it, else no better than the true."""
         # Named, since super() needs a cell that a dataclass with slots replaces.
         exact = Curve.at(self, threshold)
         kept = int(np.searchsorted(-self.thresholds, -threshold, side="right"))
@@ -56,10 +49,6 @@ class StoredCurve(Curve):
             return exact
         counts = Counts(exact.counts.tp, int(self.fp_between[kept - 1]), exact.counts.fn)
         return OperatingPoint(threshold, counts, self.tokens)
-
-    def knows_fp(self, threshold: float) -> bool:
-        """Return whether there are no more false positives at a threshold than `at` says."""
-        return self.reaches_the_end or not len(self) or threshold >= float(self.thresholds[-1])
 
 
 def curve_to_record(curve: Curve) -> dict[str, Any]:
@@ -100,36 +89,24 @@ def _kept(curve: Curve) -> Int64s:
 
 
 def curve_from_record(record: Any) -> StoredCurve:
-    """Read back what `curve_to_record` gave, now or before. Raises EvaluationError where it is not such a record."""
-    if not isinstance(record, Mapping) or set(record) - {_BETWEEN} != _KEYS or record["view"] not in CURVE_VIEWS:
+    """Read back what `curve_to_record` gave. Raises EvaluationError where it is not such a record."""
+    if not isinstance(record, Mapping) or set(record) != _KEYS or record["view"] not in CURVE_VIEWS:
         raise EvaluationError(f"a stored curve has the keys {sorted(_KEYS)} and one of the views {CURVE_VIEWS}")
-    names = [name for name in (*_COLUMNS, _BETWEEN) if name in record]
-    columns = [record[name] for name in names]
+    columns = [record[name] for name in (*_COLUMNS, _BETWEEN)]
     if not all(isinstance(column, list) and len(column) == len(columns[0]) for column in columns):
         raise EvaluationError("the columns of a stored curve are lists of one length")
     numbers = [number for column in columns for number in column] + [record[name] for name in _COUNTS]
     if any(isinstance(number, bool) or not isinstance(number, int | float) for number in numbers):
         raise EvaluationError("a value of a stored curve is not a number")
     thresholds = np.array(columns[0], dtype=np.float64)
-    tp, fp = (np.array(column, dtype=np.int64) for column in columns[1:3])
-    # Without the column, the next point's: no threshold before it has more.
-    between = np.array(record[_BETWEEN], dtype=np.int64) if _BETWEEN in record else np.append(fp[1:], fp[-1:])
+    tp, fp, between = (np.array(column, dtype=np.int64) for column in columns[1:])
     gold, tokens = (int(record[name]) for name in _COUNTS)
     falls = bool((np.diff(thresholds) < 0).all()) and bool(((thresholds >= 0) & (thresholds <= 1)).all())
     rises = all(bool((np.diff(column, prepend=0) >= 0).all()) for column in (tp, fp))
     lies_between = bool((between >= fp).all()) and bool((between[:-1] <= fp[1:]).all())
     if not (falls and rises and lies_between and tokens >= 0 and gold >= int(tp.max(initial=0))):
         raise EvaluationError("a stored curve falls from threshold to threshold, and its counts rise up to all PHI")
-    return StoredCurve(
-        view=record["view"],
-        thresholds=thresholds,
-        tp=tp,
-        fp=fp,
-        gold=gold,
-        tokens=tokens,
-        fp_between=between,
-        reaches_the_end=_BETWEEN in record,
-    )
+    return StoredCurve(record["view"], thresholds, tp, fp, gold=gold, tokens=tokens, fp_between=between)
 
 
 CURVES = "out_of_fold_curves"
