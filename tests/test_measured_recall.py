@@ -21,7 +21,7 @@ RECORD = {
     "view": "token-binary",
     "threshold": 0.3,
     "chosen_at": {"tp": 9, "fp": 2, "fn": 1, "tokens": 1000},
-    "notes": ["a", "b"],
+    "notes": {"count": 2, "salt": "s", "digests": "a b"},
 }
 
 

@@ -206,11 +206,11 @@ def paired_difference(
     observed = both.sum(axis=0).astype(np.float64)
     draws = difference(resample_totals(both, resamples=resamples, seed=seed))
     interval = percentile_interval(draws, level=level, patients=len(both))
-    value = _defined(difference(observed))
+    value = defined(difference(observed))
     return PairedDifference(
         measure,
-        a=_defined(measure_of(observed[:3], measure)),
-        b=_defined(measure_of(observed[3:], measure)),
+        a=defined(measure_of(observed[:3], measure)),
+        b=defined(measure_of(observed[3:], measure)),
         difference=value,
         interval=interval,
         p_value=None
@@ -257,7 +257,8 @@ def _pieces(resamples: int, patients: int) -> Iterator[tuple[int, int]]:
         yield first, min(most, resamples - first)
 
 
-def _defined(value: Floats) -> float | None:
+def defined(value: Floats) -> float | None:
+    """Return a figure as a number, None for NaN."""
     number = float(value)
     return None if np.isnan(number) else number
 

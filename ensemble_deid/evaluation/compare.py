@@ -14,6 +14,7 @@ from ensemble_deid.evaluation.bootstrap import (
     MEASURES,
     RESAMPLES,
     PairedDifference,
+    defined,
     divided,
     paired_difference,
     percentile_interval,
@@ -155,15 +156,8 @@ def _found_by(pairs_a: Sequence[Pair], pairs_b: Sequence[Pair]) -> FoundBy:
     totals = np.zeros(7, dtype=np.int64)
     for pair_a, pair_b in zip(pairs_a, pairs_b, strict=True):
         gold, a, b = ({s.key for s in d.spans} for d in (pair_a.gold, pair_a.system, pair_b.system))
-        totals += [
-            len(gold & a & b),
-            len(gold & a - b),
-            len(gold & b - a),
-            len(gold - a - b),
-            len(a & b - gold),
-            len(a - b - gold),
-            len(b - a - gold),
-        ]
+        found = (gold & a & b, gold & a - b, gold & b - a, gold - a - b)
+        totals += [len(keys) for keys in (*found, a & b - gold, a - b - gold, b - a - gold)]
     return FoundBy(*(int(total) for total in totals))
 
 
@@ -225,7 +219,10 @@ def measure_agreement(
         rows.append(Row(view.name, "total", "all", table.per_document))
         if view.naming == "type":
             rows += [Row(view.name, "label", name, table.only([name]).per_document) for name in table.labels]
-    labelled = [_label_both(pair) for pair in pairs]
+    labelled = []
+    for pair in pairs:
+        tokens = tokens_of(pair.gold.text)
+        labelled.append(list(zip(label_tokens(pair.gold, tokens), label_tokens(pair.system, tokens), strict=True)))
     namings: tuple[Naming, ...] = ("PHI", "category", "type")
     return Agreement(
         documents=len(pairs),
@@ -237,11 +234,6 @@ def measure_agreement(
         kappas=tuple(_kappa(labelled, groups, naming, resampling) for naming in namings),
         resampling=resampling,
     )
-
-
-def _label_both(pair: Pair) -> list[tuple[str | None, str | None]]:
-    tokens = tokens_of(pair.gold.text)
-    return list(zip(label_tokens(pair.gold, tokens), label_tokens(pair.system, tokens), strict=True))
 
 
 def _kappa(
@@ -267,7 +259,7 @@ def _kappa(
             sums[row, 1 + column[x]] += tokens
             sums[row, 1 + len(names) + column[y]] += tokens
     whole = sums.sum(axis=0).astype(np.float64)
-    observed, expected, kappa = (_defined(value) for value in _kappas(whole[None, :], len(names)))
+    observed, expected, kappa = (defined(value[0]) for value in _kappas(whole[None, :], len(names)))
     interval = None
     if resampling.resamples:
         by_group = sum_by_group(sums, groups)
@@ -285,7 +277,3 @@ def _kappas(sums: Floats, names: int) -> tuple[Floats, Floats, Floats]:
     observed = divided(agreed, tokens)
     expected = divided((of_a * of_b).sum(axis=1), tokens * tokens)
     return observed, expected, divided(observed - expected, 1 - expected)
-
-
-def _defined(values: Floats) -> float | None:
-    return None if np.isnan(values[0]) else float(values[0])

@@ -5,16 +5,16 @@ higher-scoring of two overlapping annotations stand: a system's output may be re
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ensemble_deid.arrays import Flags, Floats, Int64s
 from ensemble_deid.evaluation.pairs import EvaluationError, Pair, pair_documents
-from ensemble_deid.evaluation.views import Naming, View, name_under, runs_in, token_keys, tokens_of, view_named
+from ensemble_deid.evaluation.views import View, name_under, runs_in, token_keys, tokens_of, view_named
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.span import Span, SpanKey
+from ensemble_deid.note.span import SpanKey
 
 CURVE_VIEWS: tuple[str, ...] = ("strict", "category", "type-blind", "token", "token-category", "token-binary")
 """The views in which an annotation is right or wrong on its own, so that a threshold only takes annotations away."""
@@ -67,8 +67,7 @@ class Curve:
         kept = int(np.searchsorted(-self.thresholds, -threshold, side="right"))
         if not kept:
             return OperatingPoint(threshold, Counts(0, 0, self.gold), self.tokens)
-        tp, fp = int(self.tp[kept - 1]), int(self.fp[kept - 1])
-        return OperatingPoint(threshold, Counts(tp, fp, self.gold - tp), self.tokens)
+        return replace(self.point(kept - 1), threshold=threshold)
 
 
 def trace_curve(gold: Sequence[Document], system: Sequence[Document], *, view: str = "token-binary") -> Curve:
@@ -130,15 +129,11 @@ def sides_with_scores(pair: Pair, view: View) -> tuple[set[SpanKey], Mapping[Spa
     golds = {(start, end, name_under(view.naming, label)) for start, end, label in keys}
     scored: dict[SpanKey, float] = {}
     for span in pair.system.spans:
-        for key in _scored_keys(pair.system.text, span, view.unit == "token", view.naming):
+        whole = [(span.start, span.end)]
+        for start, end in runs_in(pair.system.text, span.start, span.end) if view.unit == "token" else whole:
+            key = (start, end, name_under(view.naming, span.label))
             scored[key] = max(span.score, scored.get(key, 0.0))
     return golds, scored
-
-
-def _scored_keys(text: str, span: Span, as_tokens: bool, naming: Naming) -> list[SpanKey]:
-    places = runs_in(text, span.start, span.end) if as_tokens else [(span.start, span.end)]
-    name = name_under(naming, span.label)
-    return [(start, end, name) for start, end in places]
 
 
 def _accumulate(view: str, scores: Floats, right: Flags, gold: int, tokens: int) -> Curve:

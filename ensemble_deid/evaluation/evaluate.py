@@ -1,8 +1,7 @@
 """Every figure that needs no threshold, of one system against gold."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 
@@ -179,7 +178,9 @@ def _rows(
     rows = [Row(view.name, "total", "all", table.per_document)]
     if view.naming == "type":
         rows += [Row(view.name, "label", label, table.only([label]).per_document) for label in table.labels]
-    for category, members in _categories(table.labels).items():
+    category_by_label = {label: category_of(label) for label in table.labels if label != ANY_PHI}
+    for category in sorted({found for found in category_by_label.values() if found is not None}):
+        members = frozenset(label for label, found in category_by_label.items() if found == category)
         rows.append(Row(view.name, "category", category, table.only(members).per_document))
     for subset in SUBSETS:
         members = subset_labels(subset, labels)
@@ -191,21 +192,9 @@ def _rows(
     return rows
 
 
-def _categories(labels: Sequence[str]) -> Mapping[str, frozenset[str]]:
-    named = {label: category_of(label) for label in labels if label != ANY_PHI}
-    categories = sorted({category for category in named.values() if category is not None})
-    return MappingProxyType(
-        {category: frozenset(label for label in named if named[label] == category) for category in categories}
-    )
-
-
 def _token_rates(view: str, table: CountTable, tokens: Int64s, resampling: Resampling) -> TokenRates:
-    counts = table.per_document
-    return TokenRates(
-        view,
-        estimate_ratio(counts[:, 2], tokens, table.groups, resampling, per=1000),
-        estimate_ratio(counts[:, 1], tokens, table.groups, resampling, per=1000),
-    )
+    _, fp, fn = table.per_document.T
+    return TokenRates(view, *(estimate_ratio(n, tokens, table.groups, resampling, per=1000) for n in (fn, fp)))
 
 
 def _leak_intervals(leaks: LeakView, groups: Sequence[str], resampling: Resampling) -> LeakIntervals:

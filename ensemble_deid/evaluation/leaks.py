@@ -112,7 +112,11 @@ def leaks_of_pairs(pairs: Sequence[Pair], *, kind_key: str = KIND_KEY) -> LeakVi
         missed_whole=Share(sum(note.missed_whole for note in notes), phi),
         characters=characters,
         by_label=MappingProxyType(
-            {label: _label_leaks(notes, label) for label in sorted({k for n in notes for k in n.phi})}
+            # Out of the notes and patients that hold the label.
+            {
+                label: _leaks_of([note for note in notes if note.phi.get(label)], label.__eq__)
+                for label in sorted({label for note in notes for label in note.phi})
+            }
         ),
         by_errors=_by_errors(leaking, phi),
         by_kind=_by_kind(notes),
@@ -181,30 +185,17 @@ def _leaks_of(notes: Sequence[NoteLeaks], counts: Callable[[str], bool]) -> Labe
     )
 
 
-def _label_leaks(notes: Sequence[NoteLeaks], label: str) -> LabelLeaks:
-    """Return the leaks of one label, out of the notes and patients that hold it."""
-    return _leaks_of([note for note in notes if note.phi.get(label)], lambda other: other == label)
-
-
 def _by_errors(leaking: Sequence[NoteLeaks], phi: int) -> tuple[NotesWithErrors, ...]:
     rows: list[NotesWithErrors] = []
     everything = sum(note.missed_count for note in leaking)
     cumulative = 0
     for errors in sorted({note.missed_count for note in leaking}):
         notes = [note for note in leaking if note.missed_count == errors]
-        cumulative += errors * len(notes)
+        total = errors * len(notes)
+        cumulative += total
         coverage = ratio(phi - (everything - cumulative), phi)
         mean_labels = sum(len(note.missed) for note in notes) / len(notes)
-        rows.append(
-            NotesWithErrors(
-                errors,
-                notes=len(notes),
-                total_errors=errors * len(notes),
-                cumulative_errors=cumulative,
-                coverage=coverage,
-                mean_labels=mean_labels,
-            )
-        )
+        rows.append(NotesWithErrors(errors, len(notes), total, cumulative, coverage=coverage, mean_labels=mean_labels))
     return tuple(rows)
 
 
@@ -215,13 +206,8 @@ def _by_kind(notes: Sequence[NoteLeaks]) -> tuple[KindLeaks, ...]:
     rows: list[KindLeaks] = []
     for kind in kinds:
         same = [note for note in notes if note.kind == kind]
-        rows.append(
-            KindLeaks(
-                kind,
-                sum(note.missed_count for note in same),
-                sum(note.phi_count for note in same),
-                Share(sum(note.missed_count > 0 for note in same), len(same)),
-            )
-        )
+        missed = [note.missed_count for note in same]
+        leaking = Share(sum(number > 0 for number in missed), len(same))
+        rows.append(KindLeaks(kind, sum(missed), sum(note.phi_count for note in same), leaking))
     # The kinds in which most notes leak first, as in the paper's table; ties by name.
     return tuple(sorted(rows, key=lambda row: (-row.notes.count, -row.missed, row.kind or "")))

@@ -3,9 +3,10 @@
 The shared tasks print 0 where a figure is undefined. That convention lives here and nowhere else in the project.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -81,11 +82,10 @@ def macro_of(row: OfficialRow) -> OfficialMacro:
     return OfficialMacro(float(precision.mean()), float(precision.std()), float(recall.mean()), float(recall.std()))
 
 
-def count_sets(golds: Sequence[set[object]], systems: Sequence[set[object]]) -> Int64s:
+def count_sets(golds: Sequence[Set[object]], systems: Sequence[Set[object]]) -> Int64s:
     """Count, by document, the annotations that two sets share and do not share: (documents, 3)."""
-    return np.array(
-        [(len(g & s), len(s - g), len(g - s)) for g, s in zip(golds, systems, strict=True)], dtype=np.int64
-    ).reshape(-1, 3)
+    counts = [(len(g & s), len(s - g), len(g - s)) for g, s in zip(golds, systems, strict=True)]
+    return np.array(counts, dtype=np.int64).reshape(-1, 3)
 
 
 def to_official_json(scores: OfficialScores) -> dict[str, Mapping[str, float]]:
@@ -121,8 +121,7 @@ def _figures(row: OfficialRow, *, with_macro: bool) -> dict[str, float]:
 # "HIPPA" is spelled as the script spells it, so that its rows can be looked up by name.
 
 
-@dataclass(frozen=True, slots=True)
-class Tag:
+class Tag(NamedTuple):
     """What the script compares of an annotation: category (the XML element), TYPE and offsets, ignoring case."""
 
     category: str
@@ -130,14 +129,8 @@ class Tag:
     start: int
     end: int
 
-    @property
-    def place(self) -> tuple[int, int]:
-        """All that the Binary rows compare."""
-        return (self.start, self.end)
 
-
-_Tags = tuple[Tag, ...]
-Side = tuple[_Tags, ...]
+_Side = Sequence[Sequence[Tag]]
 
 
 def score_i2b2(gold: Sequence[Document], system: Sequence[Document]) -> OfficialScores:
@@ -146,48 +139,40 @@ def score_i2b2(gold: Sequence[Document], system: Sequence[Document]) -> Official
     Raises EvaluationError when the documents do not match.
     """
     pairs = pair_documents(gold, system)
-    golds, systems = tuple(_tags(p.gold) for p in pairs), tuple(_tags(p.system) for p in pairs)
+    both = [p.gold for p in pairs], [p.system for p in pairs]
     sides = {
-        "Strict": (golds, systems),
-        "Token": (
-            tuple(_tokens(p.gold.text, tags) for p, tags in zip(pairs, golds, strict=True)),
-            tuple(_tokens(p.system.text, tags) for p, tags in zip(pairs, systems, strict=True)),
-        ),
+        "Strict": [[_tags(document) for document in side] for side in both],
+        "Token": [[_tokens(document) for document in side] for side in both],
     }
-    rows = [
-        OfficialRow(name, _COUNTERS[counter](_keep(sides[unit][0], keep), _keep(sides[unit][1], keep)))
-        for name, unit, counter, keep in _ROWS
-    ]
+    rows = []
+    for name, unit, equality, category, hipaa in _ROWS:
+        golds, systems = (
+            [[tag for tag in tags if _is_of(tag, category, hipaa=hipaa)] for tags in side] for side in sides[unit]
+        )
+        rows.append(OfficialRow(name, _count(golds, systems, equality)))
     return OfficialScores("i2b2", len(pairs), tuple(rows))
 
 
-def _tags(document: Document) -> _Tags:
-    return tuple(
-        Tag(category_of(span.label) or "", span.label.upper(), span.start, span.end) for span in document.spans
-    )
+def _tags(document: Document) -> list[Tag]:
+    return [Tag(category_of(span.label) or "", span.label.upper(), span.start, span.end) for span in document.spans]
 
 
-def _tokens(text: str, tags: _Tags) -> _Tags:
-    return tuple(
-        Tag(tag.category, tag.type, start, end) for tag in tags for start, end in runs_in(text, tag.start, tag.end)
-    )
+def _tokens(document: Document) -> list[Tag]:
+    text = document.text
+    return [Tag(*tag[:2], *run) for tag in _tags(document) for run in runs_in(text, tag.start, tag.end)]
 
 
-def _keep(side: Side, keep: Callable[[Tag], bool]) -> Side:
-    return tuple(tuple(tag for tag in tags if keep(tag)) for tags in side)
+def _is_of(tag: Tag, category: str | None, *, hipaa: bool) -> bool:
+    return category in (None, tag.category) and (not hipaa or is_hipaa(tag.type))
 
 
-def _count_same(golds: Side, systems: Side) -> Int64s:
-    return count_sets([set(tags) for tags in golds], [set(tags) for tags in systems])
-
-
-def _count_places(golds: Side, systems: Side) -> Int64s:
-    return count_sets([{t.place for t in tags} for tags in golds], [{t.place for t in tags} for tags in systems])
-
-
-def _count_relaxed(golds: Side, systems: Side) -> Int64s:
-    counts = [_relaxed(_distinct(g), _distinct(s)) for g, s in zip(golds, systems, strict=True)]
-    return np.array(counts, dtype=np.int64).reshape(-1, 3)
+def _count(golds: _Side, systems: _Side, equality: str) -> Int64s:
+    """Count by document what is the "same", has the same end or nearly ("relaxed"), or has the same "place"."""
+    if equality == "relaxed":
+        counts = [_relaxed(_distinct(g), _distinct(s)) for g, s in zip(golds, systems, strict=True)]
+        return np.array(counts, dtype=np.int64).reshape(-1, 3)
+    first = 2 if equality == "place" else 0
+    return count_sets([{t[first:] for t in tags} for tags in golds], [{t[first:] for t in tags} for tags in systems])
 
 
 def _relaxed(golds: Sequence[Tag], systems: Sequence[Tag]) -> tuple[int, int, int]:
@@ -220,42 +205,27 @@ def _has_partner(tag: Tag, others: Iterable[Tag]) -> bool:
     )
 
 
-def _any(tag: Tag) -> bool:
-    return True
-
-
-def _hipaa(tag: Tag) -> bool:
-    return is_hipaa(tag.type)
-
-
-def _in(category: str, *, hipaa: bool) -> Callable[[Tag], bool]:
-    return lambda tag: tag.category == category and (not hipaa or is_hipaa(tag.type))
-
-
-_COUNTERS: Mapping[str, Callable[[Side, Side], Int64s]] = MappingProxyType(
-    {"same": _count_same, "relaxed": _count_relaxed, "place": _count_places}
-)
-# Row name, unit (tags or their tokens), what counts as equal, and which tags are kept.
-_ROWS: tuple[tuple[str, str, str, Callable[[Tag], bool]], ...] = (
-    ("Token", "Token", "same", _any),
-    ("Strict", "Strict", "same", _any),
-    ("Relaxed", "Strict", "relaxed", _any),
-    ("HIPPA Token", "Token", "same", _hipaa),
-    ("HIPAA Strict", "Strict", "same", _hipaa),
-    ("HIPAA Relaxed", "Strict", "relaxed", _hipaa),
-    ("Binary Token", "Token", "place", _any),
-    ("Binary Strict", "Strict", "place", _any),
-    ("Binary HIPPA Token", "Token", "place", _hipaa),
-    ("Binary HIPAA Strict", "Strict", "place", _hipaa),
+# Row name, unit (tags or their tokens), what counts as equal, the category (None: any), and HIPAA's types alone or all.
+_ROWS: tuple[tuple[str, str, str, str | None, bool], ...] = (
+    ("Token", "Token", "same", None, False),
+    ("Strict", "Strict", "same", None, False),
+    ("Relaxed", "Strict", "relaxed", None, False),
+    ("HIPPA Token", "Token", "same", None, True),
+    ("HIPAA Strict", "Strict", "same", None, True),
+    ("HIPAA Relaxed", "Strict", "relaxed", None, True),
+    ("Binary Token", "Token", "place", None, False),
+    ("Binary Strict", "Strict", "place", None, False),
+    ("Binary HIPPA Token", "Token", "place", None, True),
+    ("Binary HIPAA Strict", "Strict", "place", None, True),
     *(
         row
         for category in I2B2_CATEGORIES
         for row in (
-            (f"{category} Token", "Token", "same", _in(category, hipaa=False)),
-            (f"{category} Strict", "Strict", "same", _in(category, hipaa=False)),
-            (f"{category} HIPPA Token", "Token", "same", _in(category, hipaa=True)),
+            (f"{category} Token", "Token", "same", category, False),
+            (f"{category} Strict", "Strict", "same", category, False),
+            (f"{category} HIPPA Token", "Token", "same", category, True),
             # Named Binary by the script, which has set its equality back to types and places by then.
-            (f"{category} Binary HIPAA Strict", "Strict", "same", _in(category, hipaa=True)),
+            (f"{category} Binary HIPAA Strict", "Strict", "same", category, True),
         )
     ),
 )
@@ -276,8 +246,9 @@ def score_meddocan(gold: Sequence[Document], system: Sequence[Document]) -> Offi
     Raises EvaluationError when the documents do not match.
     """
     pairs = pair_documents(gold, system)
-    named = count_sets([_keys(p.gold) for p in pairs], [_keys(p.system) for p in pairs])
-    placed = count_sets([set(_places(p.gold)) for p in pairs], [set(_places(p.system)) for p in pairs])
+    golds, systems = [p.gold for p in pairs], [p.system for p in pairs]
+    named = count_sets([{s.key for s in d.spans} for d in golds], [{s.key for s in d.spans} for d in systems])
+    placed = count_sets([set(_places(d)) for d in golds], [set(_places(d)) for d in systems])
     merged = np.array([_count_merged(pair) for pair in pairs], dtype=np.int64)
     rows = (
         OfficialRow("Subtrack 1 [NER]", named),
@@ -285,10 +256,6 @@ def score_meddocan(gold: Sequence[Document], system: Sequence[Document]) -> Offi
         OfficialRow("Subtrack 2 [merged]", merged),
     )
     return OfficialScores("meddocan", len(pairs), rows)
-
-
-def _keys(document: Document) -> set[object]:
-    return {span.key for span in document.spans}
 
 
 def _places(document: Document) -> list[_Place]:
