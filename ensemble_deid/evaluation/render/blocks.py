@@ -69,16 +69,13 @@ def agreement_results(agreement: Agreement) -> Results:
         (kappa.naming, with_interval(kappa.kappa), figure(kappa.observed), figure(kappa.expected))
         for kappa in agreement.kappas
     ]
-    totals = [
-        (s.view, with_interval(s.f1), f"{s.counts.tp:,}", f"{s.counts.fn:,}", f"{s.counts.fp:,}")
-        for s in agreement.scores
-        if s.part == "total"
-    ]
-    labels = [
-        (s.name, with_interval(s.f1), f"{s.counts.tp:,}", f"{s.counts.fn:,}", f"{s.counts.fp:,}")
-        for s in agreement.scores
-        if (s.view, s.part) == ("strict", "label")
-    ]
+
+    def cells(name: str, score: Score) -> tuple[str, ...]:
+        counts = score.counts
+        return (name, with_interval(score.f1), f"{counts.tp:,}", f"{counts.fn:,}", f"{counts.fp:,}")
+
+    totals = [cells(s.view, s) for s in agreement.scores if s.part == "total"]
+    labels = [cells(s.name, s) for s in agreement.scores if (s.view, s.part) == ("strict", "label")]
     header = ("F1", "both", "only A", "only B")
     blocks: list[Block] = [
         [
@@ -148,7 +145,12 @@ def _point(name: str, estimate: Estimate) -> Point:
 
 def headline_blocks(evaluation: Evaluation) -> list[Block]:
     """Return what was scored, the figures of entities and tokens, and the notes without a leak."""
-    return [_head(evaluation), [_figures(evaluation)], _redaction(evaluation)]
+    rows = [
+        (name, *map(with_interval, (score.precision, score.recall, score.f1)))
+        for name, score in ((name, evaluation.score(view)) for name, view in _HEADLINES)
+    ]
+    figures = Table("", ("exact match of", "precision", "recall", "F1"), tuple(rows))
+    return [_head(evaluation), [figures], _redaction(evaluation)]
 
 
 def _operating_points(operating: OperatingPoints) -> Block:
@@ -171,14 +173,6 @@ def _head(evaluation: Evaluation) -> list[str]:
     if evaluation.labels is not None:
         lines.insert(1, f"only the labels {', '.join(evaluation.labels)}")
     return lines
-
-
-def _figures(evaluation: Evaluation) -> Table:
-    rows = [
-        (name, *(with_interval(estimate) for estimate in (score.precision, score.recall, score.f1)))
-        for name, score in ((name, evaluation.score(view)) for name, view in _HEADLINES)
-    ]
-    return Table("", ("exact match of", "precision", "recall", "F1"), tuple(rows))
 
 
 def _redaction(evaluation: Evaluation) -> list[str]:
@@ -218,9 +212,6 @@ def _labels(evaluation: Evaluation) -> Block:
 # Every table of an evaluation as text for a terminal.
 
 
-_SCORE_HEADER = ("precision", "recall", "F1", "TP", "FP", "FN")
-
-
 def _every_table(evaluation: Evaluation) -> list[Block]:
     return [
         ["Views", *(f"  {view.name}: {view.definition}" for view in VIEWS.values())],
@@ -250,14 +241,12 @@ def _score_table(title: str, first: str, scores: Iterable[tuple[str, Score]]) ->
     rows = [
         (
             name,
-            with_interval(score.precision),
-            with_interval(score.recall),
-            with_interval(score.f1),
+            *map(with_interval, (score.precision, score.recall, score.f1)),
             *(f"{count:,}" for count in (score.counts.tp, score.counts.fp, score.counts.fn)),
         )
         for name, score in scores
     ]
-    return Table(title, (first, *_SCORE_HEADER), tuple(rows))
+    return Table(title, (first, "precision", "recall", "F1", "TP", "FP", "FN"), tuple(rows))
 
 
 def _part(evaluation: Evaluation, title: str, view: str, part: ScorePart) -> Table:
@@ -312,22 +301,11 @@ def _leaks(evaluation: Evaluation) -> list[Block]:
         )
         for label, row in leaks.by_label.items()
     ]
+    per_note = ("errors per note", "notes", "errors", "cumulative", "coverage", "labels per note")
+    kinds = [(row.kind or "(none)", f"{row.missed:,}", f"{row.phi:,}", share_text(row.notes)) for row in leaks.by_kind]
     return [
         overall,
         [Table(f"Leaks by label ({ROWS_OVERLAP})", header, tuple(rows))],
-        [_by_errors(evaluation)],
-        [_by_kind(evaluation)],
+        [Table("Missed annotations per note", per_note, tuple(missed_per_note_rows(leaks)))],
+        [Table("Leaks by note kind", ("kind", "missed", "annotations", "notes with a leak"), tuple(kinds))],
     ]
-
-
-def _by_errors(evaluation: Evaluation) -> Table:
-    header = ("errors per note", "notes", "errors", "cumulative", "coverage", "labels per note")
-    return Table("Missed annotations per note", header, tuple(missed_per_note_rows(evaluation.leaks)))
-
-
-def _by_kind(evaluation: Evaluation) -> Table:
-    rows = [
-        (row.kind or "(none)", f"{row.missed:,}", f"{row.phi:,}", share_text(row.notes))
-        for row in evaluation.leaks.by_kind
-    ]
-    return Table("Leaks by note kind", ("kind", "missed", "annotations", "notes with a leak"), tuple(rows))

@@ -105,15 +105,9 @@ def operating_rows(operating: OperatingPoints) -> list[tuple[str, ...]]:
 
 
 def _point_cells(point: OperatingPoint) -> tuple[str, ...]:
-    counts = point.counts
-    return (
-        four_digits(point.threshold),
-        figure(counts.precision),
-        figure(counts.recall),
-        figure(counts.f1),
-        figure(point.fn_per_1000, 2),
-        figure(point.fp_per_1000, 2),
-    )
+    shares = (point.counts.precision, point.counts.recall, point.counts.f1)
+    rates = (point.fn_per_1000, point.fp_per_1000)
+    return (four_digits(point.threshold), *map(figure, shares), *(figure(rate, 2) for rate in rates))
 
 
 def missed_per_note_rows(leaks: LeakView) -> list[tuple[str, ...]]:

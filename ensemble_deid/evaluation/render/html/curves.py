@@ -43,7 +43,11 @@ def curve_section(curve: Curve | None, operating: OperatingPoints | None, *, thr
     if curve is None or not len(curve):
         line = "The system does not score its annotations, so there is no threshold to move."
         return section("curves", "Precision, recall and thresholds", element("p", line))
-    drawn = _draw(curve, threshold)
+    kept = int((curve.thresholds >= threshold).sum())
+    own = max(0, kept - 1)
+    indexes = sorted({*spread(len(curve), MOST_POINTS), own})
+    points = tuple(curve.point(index) for index in indexes)
+    drawn = _Drawn(points, indexes.index(own), threshold if kept and threshold > 0 else None)
     return section(
         "curves",
         "Precision, recall and thresholds",
@@ -52,14 +56,6 @@ def curve_section(curve: Curve | None, operating: OperatingPoints | None, *, thr
         _reader(drawn, unit=_unit(curve.view)),
         _table(operating) if operating is not None else None,
     )
-
-
-def _draw(curve: Curve, threshold: float) -> _Drawn:
-    kept = int((curve.thresholds >= threshold).sum())
-    own = max(0, kept - 1)
-    indexes = sorted({*spread(len(curve), MOST_POINTS), own})
-    marked = threshold if kept and threshold > 0 else None
-    return _Drawn(tuple(curve.point(index) for index in indexes), indexes.index(own), marked)
 
 
 def _unit(view: str) -> str:
@@ -82,29 +78,16 @@ def _explanation(curve: Curve, drawn: _Drawn) -> list[str]:
 def _precision_recall(drawn: _Drawn) -> Html:
     known = [(p.counts.recall, p.counts.precision) for p in drawn.points]
     line = [(recall, precision) for recall, precision in known if recall is not None and precision is not None]
-    extra: list[Html] = []
+    dot_axes = {"data_x0": _ORIGIN_X, "data_w": _SPAN_X, "data_y0": _ORIGIN_Y, "data_h": _SPAN_Y}
+    dot = element("circle", id="pr-dot", r=5, cx=-9, cy=-9, fill="var(--accent)", class_="screen", **dot_axes)
+    extra = [dot]
     own = drawn.points[drawn.own].counts
     if drawn.threshold is not None and own.recall is not None and own.precision is not None:
         x, y = _place((own.recall, own.precision))
         ring = element("circle", r=7, cx=x, cy=y, fill="none", stroke="var(--ink)", stroke_width=1.5, class_="own")
-        extra.append(ring)
-    dot = element(
-        "circle",
-        id="pr-dot",
-        r=5,
-        cx=-9,
-        cy=-9,
-        fill="var(--accent)",
-        class_="screen",
-        data_x0=_ORIGIN_X,
-        data_w=_SPAN_X,
-        data_y0=_ORIGIN_Y,
-        data_h=_SPAN_Y,
-    )
-    extra.append(dot)
-    drawing = _curves(
-        [("c1", "", line)], x="recall", y="precision", description="Precision against recall", extra=extra
-    )
+        extra.insert(0, ring)
+    about = "Precision against recall"
+    drawing = _curves([("c1", "", line)], x="recall", y="precision", description=about, extra=extra)
     return element("figure", element("figcaption", "Precision and recall"), drawing)
 
 
@@ -119,18 +102,10 @@ def _by_threshold(drawn: _Drawn) -> Html:
         extra.append(_upright(drawn.threshold, stroke_width=1.5, stroke_dasharray="5 4", class_="own"))
     lines = [("c1", "", line("precision")), ("c2", "7 4", line("recall")), ("c3", "2 3", line("f1"))]
     keys = [("c1", "precision"), ("c2 dash", "recall"), ("c3 dot", "F1")]
-    return element(
-        "figure",
-        element("figcaption", "By threshold"),
-        _curves(
-            lines,
-            x="threshold",
-            y="",
-            description="Precision, recall and F1 by threshold",
-            extra=extra,
-        ),
-        element("div", *(element("span", element("i", class_=css), name) for css, name in keys), class_="key"),
-    )
+    about = "Precision, recall and F1 by threshold"
+    drawing = _curves(lines, x="threshold", y="", description=about, extra=extra)
+    key = element("div", *(element("span", element("i", class_=css), name) for css, name in keys), class_="key")
+    return element("figure", element("figcaption", "By threshold"), drawing, key)
 
 
 def _upright(threshold: float, **attributes: str | float) -> Html:
@@ -141,15 +116,8 @@ def _upright(threshold: float, **attributes: str | float) -> Html:
 
 def _reader(drawn: _Drawn, *, unit: str) -> Html:
     rows = [
-        [
-            point.threshold,
-            point.counts.precision,
-            point.counts.recall,
-            point.counts.f1,
-            point.fn_per_1000,
-            point.fp_per_1000,
-        ]
-        for point in drawn.points
+        [p.threshold, p.counts.precision, p.counts.recall, p.counts.f1, p.fn_per_1000, p.fp_per_1000]
+        for p in drawn.points
     ]
     last = len(rows) - 1
     names = [("threshold", "threshold"), ("precision", "precision"), ("recall", "recall"), ("f1", "F1")]

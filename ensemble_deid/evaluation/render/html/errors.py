@@ -91,16 +91,8 @@ def error_section(
         cards: list[Html] = []
         for error in found[:MOST_ERRORS]:
             number += 1
-            cards.append(
-                _card(
-                    number,
-                    error,
-                    pair=pairs[error.document_id],
-                    votes=votes,
-                    openable=openable,
-                    include_text=include_text,
-                )
-            )
+            pair = pairs[error.document_id]
+            cards.append(_card(number, error, pair, votes=votes, openable=openable, include_text=include_text))
         groups.append(_group(kind, len(found), cards))
     near = errors.tokens_near
     share = UNDEFINED if near.share is None else f"{100 * near.share:.1f}%"
@@ -123,31 +115,25 @@ def error_section(
 def _group(kind: ErrorKind, found: int, cards: Sequence[Html]) -> Html:
     more = f", the first {len(cards):,} of them listed" if len(cards) < found else ""
     title = f"{kind.capitalize()}: {found:,} annotation{'s' if found != 1 else ''}{more}"
-    return element(
-        "details",
-        element(
-            "summary",
-            title,
-            element("span", class_="left"),
-            element("span", f" – {_MEANING[kind]}", class_="soft"),
-        ),
-        *cards,
-        class_=f"kind {_css(kind)}",
-        open=True,
-        data_all=len(cards),
-    )
+    left, meaning = element("span", class_="left"), element("span", f" – {_MEANING[kind]}", class_="soft")
+    summary = element("summary", title, left, meaning)
+    return element("details", summary, *cards, class_=f"kind {_css(kind)}", open=True, data_all=len(cards))
 
 
 def _card(number: int, error: Error, pair: Pair, votes: Votes, openable: Mapping[str, int], include_text: bool) -> Html:
     spans = [span for span in (error.gold, error.system) if span is not None]
     start, end = min(s.start for s in spans), max(s.end for s in spans)
+    score = ""
+    if error.system is not None:
+        source = f", from {error.system.source}" if error.system.source else ""
+        score = f"score {four_digits(error.system.score)}{source}"
     facts = [
         element("b", error.kind),
         element("span", _what(error)),
         element("span", f"note {error.document_id}"),
         element("span", f"characters {start}–{end}"),
         element("span", error.note_kind) if error.note_kind else None,
-        element("span", _score(error.system)) if error.system is not None else None,
+        element("span", score) if score else None,
         element("span", "beside a right token") if error.near else None,
     ]
     button = None
@@ -186,10 +172,6 @@ def _what(error: Error) -> str:
     return f"{error.gold.label} taken for {error.system.label}"
 
 
-def _score(span: Span) -> str:
-    return f"score {four_digits(span.score)}" + (f", from {span.source}" if span.source else "")
-
-
 def _vote_list(votes: Votes, document_id: str, start: int, end: int) -> Html | None:
     """Say what each submodel proposed where the error is: the label, the place if it is another, and the score."""
     if not votes:
@@ -206,20 +188,15 @@ def _vote_list(votes: Votes, document_id: str, start: int, end: int) -> Html | N
 
 
 def _legend() -> Html:
-    return element(
-        "p",
-        element("mark", "underlined", class_="g"),
-        ": gold; ",
-        element("mark", "shaded", class_="s"),
-        ": given by the system; ",
-        element("mark", "both", class_="g s"),
-        ": found. In the error itself: ",
-        element("mark", "thick line, not shaded", class_="f g"),
-        " is missed, ",
-        element("mark", "dashed box", class_="f s"),
-        " is given without gold.",
-        class_="soft legend",
+    meanings = (
+        ("g", "underlined", ": gold; "),
+        ("s", "shaded", ": given by the system; "),
+        ("g s", "both", ": found. In the error itself: "),
+        ("f g", "thick line, not shaded", " is missed, "),
+        ("f s", "dashed box", " is given without gold."),
     )
+    marks = (part for css, look, meaning in meanings for part in (element("mark", look, class_=css), meaning))
+    return element("p", *marks, class_="soft legend")
 
 
 def _filters(errors: ErrorList) -> Html:

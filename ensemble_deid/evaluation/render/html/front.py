@@ -1,6 +1,5 @@
 """The report's first pages: the record for those who decide on a system's use, the summary, and what leaks."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ensemble_deid.evaluation.bootstrap import Share
@@ -21,7 +20,7 @@ from ensemble_deid.evaluation.render.html.markup import Html, element
 from ensemble_deid.evaluation.render.html.tables import data_table, named, score_row, section
 from ensemble_deid.evaluation.scores import Estimate
 from ensemble_deid.evaluation.subgroups import Subgroups
-from ensemble_deid.evaluation.views import VIEWS, View
+from ensemble_deid.evaluation.views import VIEWS
 from ensemble_deid.note.digits import figure, percent
 
 _SIGNATURES = 3
@@ -71,18 +70,11 @@ def _rows(view: LeakView) -> list[tuple[str, ...]]:
 
 
 def _sign_off() -> Html:
-    rows: Sequence[Sequence[str]] = [("", "", "", "")] * _SIGNATURES
-    head = element(
-        "tr", *(element("th", name, scope="col") for name in ("Name and role", "Decision", "Date", "Signature"))
-    )
-    body = [element("tr", *(element("td", cell) for cell in row)) for row in rows]
-    return element(
-        "table",
-        element("caption", element("strong", "Sign-off.")),
-        element("thead", head),
-        element("tbody", *body),
-        class_="sign",
-    )
+    columns = ("Name and role", "Decision", "Date", "Signature")
+    head = element("tr", *(element("th", name, scope="col") for name in columns))
+    body = element("tbody", *[element("tr", *[element("td", "")] * len(columns))] * _SIGNATURES)
+    caption = element("caption", element("strong", "Sign-off."))
+    return element("table", caption, element("thead", head), body, class_="sign")
 
 
 # The first look: what was scored, the figures that matter most, all views, and what is missed.
@@ -98,19 +90,18 @@ def summary_section(evaluation: Evaluation, errors: ErrorList) -> Html:
     return section(
         "summary",
         "Summary",
-        element(
-            "p",
-            f"{notes_text(evaluation)}, {evaluation.tokens:,} tokens. ",
-            ". ".join(sides),
-            ".",
-        ),
+        element("p", f"{notes_text(evaluation)}, {evaluation.tokens:,} tokens. {'. '.join(sides)}."),
         *chosen,
         element("div", *_tiles(evaluation), class_="tiles"),
         data_table(
             "Views of the same annotations",
             ("View", "Precision", "Recall", "F1", "TP", "FP", "FN"),
             [
-                score_row(view.name, evaluation.score(view.name), definition=_definition(view))
+                score_row(
+                    view.name,
+                    evaluation.score(view.name),
+                    definition=f"{_UNITS[view.unit]}; {view.definition.removeprefix('tagged token: ')}",
+                )
                 for view in VIEWS.values()
             ],
             note="TP, FP and FN count the unit of their row: what matches, what the system alone gives, and what gold "
@@ -120,20 +111,18 @@ def summary_section(evaluation: Evaluation, errors: ErrorList) -> Html:
     )
 
 
-def _definition(view: View) -> str:
-    return f"{_UNITS[view.unit]}; {view.definition.removeprefix('tagged token: ')}"
-
-
 def _tiles(evaluation: Evaluation) -> list[Html]:
     strict, tokens = evaluation.score(), evaluation.score("token-binary")
     leaks = evaluation.leaks.total
     missed = {rates.view: rates.false_negatives for rates in evaluation.token_rates}["token-binary"]
     return [
-        _tile("Entities: strict F1", strict.f1, "annotations with the same start, end and type"),
-        _tile(
+        _estimate_tile("Entities: strict F1", strict.f1, "annotations with the same start, end and type"),
+        _estimate_tile(
             "PHI tokens found", tokens.recall, "sensitivity: tokens in gold annotations that are tagged, as any type"
         ),
-        _tile("PHI tokens missed per 1000", missed, "those not tagged, for every 1000 tokens of the notes", digits=2),
+        _estimate_tile(
+            "PHI tokens missed per 1000", missed, "those not tagged, for every 1000 tokens of the notes", digits=2
+        ),
         _share_tile("Notes with a leak", leaks.notes, "a letter or digit of PHI that no annotation covers"),
         _share_tile("Patients with a leak", leaks.patients, "a leak in any of their notes"),
     ]
@@ -142,7 +131,6 @@ def _tiles(evaluation: Evaluation) -> list[Html]:
 def _missed(evaluation: Evaluation, errors: ErrorList) -> Html:
     """Put the figures of what is missed side by side, each with its unit and definition."""
     strict, tokens, leaks = evaluation.score().counts, evaluation.score("token-binary").counts, evaluation.leaks
-    alone = Share(len(errors.of_kind("missed")), strict.gold)
     rows: list[tuple[str, str, Share]] = [
         (
             "Annotations without an exact match",
@@ -152,7 +140,7 @@ def _missed(evaluation: Evaluation, errors: ErrorList) -> Html:
         (
             "Annotations without a counterpart",
             "not even a wrong label or boundary is given for it: “missed” in the list of errors",
-            alone,
+            Share(len(errors.of_kind("missed")), strict.gold),
         ),
         (
             "Annotations with a leak",
@@ -175,29 +163,25 @@ def _missed(evaluation: Evaluation, errors: ErrorList) -> Html:
     return data_table("Missed, unit by unit.", ("Unit and definition", "Missed", "In gold", "Share"), cells, note=note)
 
 
-def _tile(name: str, estimate: Estimate, definition: str, *, digits: int = 4) -> Html:
-    interval = interval_text(estimate.interval, digits).strip()
-    return element(
-        "div",
-        element("span", name, class_="soft"),
-        element("b", figure(estimate.value, digits)),
-        element("span", f"95% CI {interval}" if interval and _is_95(estimate) else interval, class_="soft"),
-        element("span", definition, class_="soft meaning"),
-        class_="tile",
-    )
-
-
-def _is_95(estimate: Estimate) -> bool:
-    return estimate.interval is not None and estimate.interval.level == 0.95
+def _estimate_tile(name: str, estimate: Estimate, definition: str, *, digits: int = 4) -> Html:
+    ends = estimate.interval
+    interval = interval_text(ends, digits).strip()
+    if interval and ends is not None and ends.level == 0.95:
+        interval = f"95% CI {interval}"
+    return _tile(name, figure(estimate.value, digits), interval, definition)
 
 
 def _share_tile(name: str, share: Share, definition: str) -> Html:
     bound = f", at most {percent(share.upper)}" if share.upper is not None else ""
+    return _tile(name, percent(share.share), f"{_of(share)}{bound}", definition)
+
+
+def _tile(name: str, value: str, beside: str, definition: str) -> Html:
     return element(
         "div",
         element("span", name, class_="soft"),
-        element("b", percent(share.share)),
-        element("span", f"{share.count:,} of {share.total:,}{bound}", class_="soft"),
+        element("b", value),
+        element("span", beside, class_="soft"),
         element("span", definition, class_="soft meaning"),
         class_="tile",
     )
@@ -221,32 +205,22 @@ def leak_section(evaluation: Evaluation, *, brief: bool = False) -> Html:
         f"({percent(characters.share)}). A letter or digit leaks when no annotation of the system covers it, "
         "whatever its label."
     )
+    overall = [*_rows(view), ("Annotations that leak entirely", *_cells(view.missed_whole))]
     return section(
         "leaks",
         "Leaks",
         element("p", line),
-        _at_all(view),
+        data_table("Leaks overall.", ("Unit", "With a leak", "All", "Share", "At most"), overall, note=_LEAK),
         _by_label(view),
         _by_errors(view) if view.by_errors and not brief else None,
         _by_kind(view) if view.by_kind and not brief else None,
     )
 
 
-def _at_all(view: LeakView) -> Html:
-    rows = [*_rows(view), ("Annotations that leak entirely", *_cells(view.missed_whole))]
-    return data_table("Leaks overall.", ("Unit", "With a leak", "All", "Share", "At most"), rows, note=_LEAK)
-
-
 def _by_label(view: LeakView) -> Html:
     header = (
-        "Label",
-        "Annotations with a leak",
-        "Annotations",
-        "Share",
-        "At most",
-        "Notes with a leak",
-        "Patients with a leak",
-        "At most",
+        *("Label", "Annotations with a leak", "Annotations", "Share", "At most"),
+        *("Notes with a leak", "Patients with a leak", "At most"),
     )
     rows = [
         (label, *_cells(row.phi), _of(row.notes), _of(row.patients), percent(row.patients.upper))

@@ -15,7 +15,7 @@ from ensemble_deid.evaluation.leaks import KIND_KEY
 from ensemble_deid.evaluation.operating_points import OperatingPoints
 from ensemble_deid.evaluation.pairs import Pair, keep_labels, pair_documents, select_labels
 from ensemble_deid.evaluation.render.html.curves import curve_section
-from ensemble_deid.evaluation.render.html.errors import Votes, error_section, words_section
+from ensemble_deid.evaluation.render.html.errors import error_section, words_section
 from ensemble_deid.evaluation.render.html.front import FrontPage, front_section, leak_section, summary_section
 from ensemble_deid.evaluation.render.html.labels import confusion_section, label_section, subgroup_section
 from ensemble_deid.evaluation.render.html.markup import NO_SCRIPTS, Html, element, join, page_head, whole_page
@@ -96,6 +96,7 @@ def render_report(
     errors = list_errors(golds, systems, kind_key=kind_key)
     held = _held_notes(errors, by_id) if include_text else {}
     curve = _curve(golds, systems if scored is None else scored, labels=result.labels, view=curve_view)
+    spans_by_model = {model: {note.id: note.spans for note in notes} for model, notes in (votes or {}).items()}
     sections = {
         "front": front_section(front, result, subgroups) if front else None,
         "summary": summary_section(result, errors),
@@ -104,7 +105,7 @@ def render_report(
         "labels": label_section(result),
         "confusion": confusion_section(errors),
         "curves": curve_section(curve, operating, threshold=threshold),
-        "errors": error_section(errors, by_id, _votes(votes), held, include_text=include_text),
+        "errors": error_section(errors, by_id, spans_by_model, held, include_text=include_text),
         "words": words_section(errors, by_id) if include_text else None,
         "guide": _guide(),
     }
@@ -140,11 +141,13 @@ def _curve(
 def _page(
     title: str, sections: Mapping[str, Html], dialog: Html | None, *, warnings: Sequence[str], include_text: bool
 ) -> str:
+    links = [element("li", element("a", _SECTIONS[name], href=f"#{name}")) for name in sections]
+    navigation = element("nav", element("ul", *links), aria_label="Sections")
     main = element("main", *sections.values(), id="main", tabindex=-1)
     head = _head_of_page(title, warnings, include_text=include_text)
     footer = element("footer", "Made by ensemble_deid. Every figure is defined in docs/evaluation.md.")
     script = element("script", Html(_SCRIPT))
-    body = element("body", head, _navigation(tuple(sections)), main, dialog, script, footer)
+    body = element("body", head, navigation, main, dialog, script, footer)
     return whole_page(_head(title), body)
 
 
@@ -175,11 +178,6 @@ def _head_of_page(title: str, warnings: Sequence[str], *, include_text: bool) ->
     )
 
 
-def _navigation(names: Sequence[str]) -> Html:
-    items = [element("li", element("a", _SECTIONS[name], href=f"#{name}")) for name in names]
-    return element("nav", element("ul", *items), aria_label="Sections")
-
-
 def _held_notes(errors: ErrorList, pairs: Mapping[str, Pair]) -> dict[str, int]:
     """Number the notes with errors that the page contains in full."""
     held: dict[str, int] = {}
@@ -192,10 +190,6 @@ def _held_notes(errors: ErrorList, pairs: Mapping[str, Pair]) -> dict[str, int]:
     return held
 
 
-def _votes(votes: Mapping[str, Sequence[Document]] | None) -> Votes:
-    return {model: {d.id: d.spans for d in documents} for model, documents in (votes or {}).items()}
-
-
 def _dialog(held: Mapping[str, int], pairs: Mapping[str, Pair]) -> Html:
     notes = [
         {
@@ -206,24 +200,11 @@ def _dialog(held: Mapping[str, int], pairs: Mapping[str, Pair]) -> Html:
         }
         for name in held
     ]
-    head = element(
-        "div",
-        element("strong", id="note-title"),
-        element("button", "Close", id="note-close", type="button"),
-        class_="bar",
-    )
-    return join(
-        [
-            element(
-                "dialog",
-                head,
-                element("div", id="note-text", class_="note", dir="auto", tabindex=0),
-                id="note-dialog",
-                aria_labelledby="note-title",
-            ),
-            element("script", _as_script_data(notes), type="application/json", id="notes"),
-        ]
-    )
+    close = element("button", "Close", id="note-close", type="button")
+    head = element("div", element("strong", id="note-title"), close, class_="bar")
+    text = element("div", id="note-text", class_="note", dir="auto", tabindex=0)
+    dialog = element("dialog", head, text, id="note-dialog", aria_labelledby="note-title")
+    return join([dialog, element("script", _as_script_data(notes), type="application/json", id="notes")])
 
 
 def _as_script_data(data: object) -> Html:
@@ -252,19 +233,7 @@ def _guide() -> Html:
     """Define the page's figures, and name the keys."""
     views = [(view.name, view.definition) for view in VIEWS.values()]
     items = [part for term, meaning in (*_TERMS, *views) for part in (element("dt", term), element("dd", meaning))]
-    return section(
-        "guide",
-        "How to read this page",
-        element("dl", *items),
-        element(
-            "p",
-            "Keys: ",
-            element("kbd", "j"),
-            " and ",
-            element("kbd", "k"),
-            " go to the next and the previous error, ",
-            element("kbd", "Esc"),
-            " closes a note.",
-            class_="soft screen",
-        ),
-    )
+    j, k, escape = (element("kbd", key) for key in ("j", "k", "Esc"))
+    moves = " go to the next and the previous error, "
+    keys = element("p", "Keys: ", j, " and ", k, moves, escape, " closes a note.", class_="soft screen")
+    return section("guide", "How to read this page", element("dl", *items), keys)
