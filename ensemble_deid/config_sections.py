@@ -4,14 +4,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PositiveFloat,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, ValidationError, model_validator
 
 from ensemble_deid.errors import ConfigError
 
@@ -161,9 +154,7 @@ class CrfConfig(Section):
     min_patients: int = Field(1, ge=1, description="attributes that fewer patients have are dropped")
     max_sequence: int = Field(90, ge=1, le=10_000, description="lines are merged into sequences up to this many tokens")
     windows: tuple[str, ...] = Field(
-        (),
-        max_length=1000,
-        description="windows over the feature table; empty: the built-in list",
+        (), max_length=1000, description="windows over the feature table; empty: the built-in list"
     )
 
 
@@ -220,21 +211,8 @@ class NeuralConfig(Section):
         0.0, ge=-100, le=100, description="added to the score of 'not PHI' when predicting: below 0, recall rises"
     )
     features: tuple[str, ...] = (
-        "shape",
-        "case",
-        "digits",
-        "length",
-        "suffix3",
-        "prefix3",
-        "initial",
-        "pattern",
-        "in_note",
-        "lexicon",
-        "known_word",
-        "field",
-        "position_in_line",
-        "section",
-        "spaced",
+        *("shape", "case", "digits", "length", "suffix3", "prefix3", "initial", "pattern", "in_note", "lexicon"),
+        *("known_word", "field", "position_in_line", "section", "spaced"),
     )
 
     @model_validator(mode="after")

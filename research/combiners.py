@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.evaluation.bootstrap import PairedDifference, paired_difference
-from ensemble_deid.evaluation.render.figures import counts_cells, difference_cells
+from ensemble_deid.evaluation.render.figures import counts_cells, difference_cells, difference_record
 from ensemble_deid.evaluation.render.results import Point, Results, Table, draw_points
 from ensemble_deid.evaluation.views import CountTable, count_view
 from ensemble_deid.model.loading import load_model
@@ -19,7 +19,7 @@ from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.proven_numbers import add_proven_numbers
 from ensemble_deid.note.reading import as_read
-from ensemble_deid.training.reports import counts_record, difference_record
+from ensemble_deid.training.reports import counts_record
 
 VIEWS = ("strict", "token-binary")
 """Whole annotations with their labels; tokens as PHI or not, which is what removing PHI is about."""

@@ -4,12 +4,13 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.cli.options import add_command, add_config, add_shared, check_resamples
+from ensemble_deid.cli.options import add_command, add_config, add_shared
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import progress_bar, say, warn
 from ensemble_deid.config import load_config
 from ensemble_deid.deidentify.outputs import refuse_output
 from ensemble_deid.errors import ConfigError
+from research.commands_parts import check_resamples
 
 
 def add_commands(commands: Any) -> None:

@@ -12,7 +12,6 @@ from ensemble_deid.cli.options import (
     add_resampling,
     add_shared,
     check_forms,
-    check_resamples,
     submodels_of,
 )
 from ensemble_deid.cli.sources import publish, read_gold, read_system
@@ -21,6 +20,12 @@ from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.deidentify.outputs import refuse_output_files
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.evaluation.render.results import FILE_FORMS, render_blocks
+
+
+def check_resamples(options: argparse.Namespace) -> None:
+    """Raise ConfigError for a negative number of resamples."""
+    if options.resamples < 0:
+        raise ConfigError(f"--resamples is 0 or more, not {options.resamples}")
 
 
 def add_commands(commands: Any) -> None:

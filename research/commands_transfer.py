@@ -9,7 +9,6 @@ from ensemble_deid.cli.options import (
     add_command,
     add_config,
     add_shared,
-    check_resamples,
     submodels_of,
 )
 from ensemble_deid.cli.sources import read_gold
@@ -18,6 +17,7 @@ from ensemble_deid.config import Config, load_config
 from ensemble_deid.deidentify.outputs import refuse_output
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
+from research.commands_parts import check_resamples
 
 if TYPE_CHECKING:
     from research.cross_corpus import DividedCorpus

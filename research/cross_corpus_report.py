@@ -1,12 +1,14 @@
 """The tables of `cross-corpus`: a row for each corpus trained on, a column for each scored."""
 
+import csv
+import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ensemble_deid.evaluation.bootstrap import Interval, bootstrap_interval
 from ensemble_deid.evaluation.render.figures import range_text
-from ensemble_deid.evaluation.render.results import Block, Point, Results, Table, csv_of, draw_points
+from ensemble_deid.evaluation.render.results import Block, Point, Results, Table, draw_points
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.digits import percent
@@ -18,6 +20,15 @@ VIEWS: Mapping[str, str] = {
     "strict": "with labels, whole annotations",
 }
 _COLUMNS = ("trained_on", "scored_on", "view", "tp", "fp", "fn", "precision", "recall", "f1", "f1_low", "f1_high")
+
+
+def csv_of(records: Sequence[Mapping[str, Any]]) -> str:
+    """Return records of the same keys as CSV; None is empty."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return stream.getvalue()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,11 @@ from ensemble_deid.evaluation.curve import OperatingPoint, has_scores, trace_cur
 from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.evaluation.render.figures import interval_text
 from ensemble_deid.evaluation.render.html.markup import Html, element
-from ensemble_deid.evaluation.render.results import Block, Results, Table, csv_of
+from ensemble_deid.evaluation.render.results import Block, Results, Table
 from ensemble_deid.evaluation.views import count_view, resampled_units
 from ensemble_deid.note.digits import percent
 from ensemble_deid.note.document import Document
+from research.cross_corpus_report import csv_of
 from research.customize import OFF_THE_SHELF, WAYS, CustomizedSystem
 
 _COLUMNS = ("way", "budget", "phi", "notes", "precision", "recall", "f1", "precision_at", "recall_at", "threshold_at")

@@ -27,7 +27,6 @@ from ensemble_deid.note.digits import four_digits
 from ensemble_deid.resources import data_directory
 
 if TYPE_CHECKING:
-    from ensemble_deid.evaluation.error_list import NoteErrors
     from ensemble_deid.note.document import Document
     from ensemble_deid.training.explain import Explanation, PlaceExplanation
 
@@ -198,7 +197,8 @@ def run_errors(options: argparse.Namespace) -> int:
         f"those listed have {part}"
     )
     for file in options.out:
-        write_text_atomically(file, json.dumps([_as_dict(note) for note in shown], indent=1) + "\n")
+        content = [{**asdict(n), "kinds": dict(sorted(n.kinds.items())), "errors": n.errors} for n in shown]
+        write_text_atomically(file, json.dumps(content, indent=1) + "\n")
     if options.notes is not None and not shown:
         say("nothing is written: there is nothing to correct")
     elif options.notes is not None:
@@ -209,7 +209,3 @@ def run_errors(options: argparse.Namespace) -> int:
             "then train --start-from MODEL on them"
         )
     return 0
-
-
-def _as_dict(note: "NoteErrors") -> dict[str, Any]:
-    return {**asdict(note), "kinds": dict(sorted(note.kinds.items())), "errors": note.errors}

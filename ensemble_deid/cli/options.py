@@ -192,12 +192,6 @@ def add_resampling(parser: Container, *, default: int = 10_000) -> None:
     add_shared(parser, "seed", seed=0)
 
 
-def check_resamples(options: argparse.Namespace) -> None:
-    """Raise ConfigError for a negative number of resamples."""
-    if options.resamples < 0:
-        raise ConfigError(f"--resamples is 0 or more, not {options.resamples}")
-
-
 def add_port(parser: Container, *, default: int) -> None:
     """Add the port of a service."""
     parser.add_argument("--port", metavar="N", type=int, default=default, help=f"default: {default}; 0: a free one")

@@ -14,7 +14,7 @@ from ensemble_deid.cli.replacement import add_lists, list_files, read_lists, rep
 from ensemble_deid.cli.terminal import NOTES_WITHHELD, counted, progress_bar, say, warn
 from ensemble_deid.corpora.formats import ANNOTATED, format_named
 from ensemble_deid.corpora.note_files import NoteWriter, note_writer
-from ensemble_deid.corpora.read import Location, iterate_notes, locate_corpus
+from ensemble_deid.corpora.read import iterate_notes, locate_corpus
 from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files, refuse_shared
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError
 from ensemble_deid.evaluation.render.html.notes import NotesPage, notes_page
@@ -41,29 +41,14 @@ def add_commands(commands: Any) -> None:
 
 def run_predict(options: argparse.Namespace) -> int:
     """Write each note with the spans found, in the chosen format, or highlight them on a page, or both."""
+    from ensemble_deid.deidentify.deidentifier import Deidentifier
+    from ensemble_deid.deidentify.members import files_of_members
+
     if options.out is None and options.html is None:
         raise ConfigError("predict: name --out DIR or --html FILE for the spans")
     location = locate_corpus(options.input)
     own = location.format.name
-
-    def as_written(document: Document) -> Document:
-        return document.with_spans(replace(span, score=rounded(span.score)) for span in document.spans)
-
     format = options.format or (own if own in ANNOTATED else "jsonl")
-    return _run(options, location, as_written, format=format, submodel=options.submodel)
-
-
-def _run(
-    options: argparse.Namespace,
-    location: Location,
-    finish: Callable[[Document], Document],
-    *,
-    format: str,
-    submodel: str | None,
-) -> int:
-    from ensemble_deid.deidentify.deidentifier import Deidentifier
-    from ensemble_deid.deidentify.members import files_of_members
-
     members = members_of(options)
     read = (options.model, *list_files(options), *files_of_members(members))
     if options.out is not None:
@@ -81,14 +66,15 @@ def _run(
     counts: Counter[str] = Counter()
 
     def finished(document: Document) -> Document:
-        return finish(lists.apply(document, counts))
+        document = lists.apply(document, counts)
+        return document.with_spans(replace(span, score=rounded(span.score)) for span in document.spans)
 
     # Results are in the order of the notes, so the first of these is the name of the note whose result comes next.
     names: deque[str] = deque()
     source = location if options.out is None else location.without(options.out)
     notes = model.predict_each(
         _noting_names(iterate_notes(source, file_names=format_named(format).frame is None), names),
-        submodel=submodel,
+        submodel=options.submodel,
         must_stay=lists.places,
         threshold=options.threshold,
         combiner=options.combiner,

@@ -1,7 +1,6 @@
 """`spark`: a Parquet table in, one without PHI out, on as many machines as Spark has."""
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,11 @@ def run_spark(options: argparse.Namespace) -> int:
 
     failed = options.failed or f"{options.output.rstrip('/')}.failed"
     choices = run_choices(options)
-    _refuse_outputs((options.output, failed), options, files_of(choices))
+    # Spark itself checks URLs.
+    source = None if "://" in options.input else options.input
+    for output in (options.output, failed):
+        if "://" not in output:
+            refuse_output(Path(output), options.model, source, *files_of(choices))
     chosen = RunOptions.choose(labels_of_model(options.model, read_manifest(options.model)), **choices)
     tell_of_key(chosen.replacer)
     counts = deidentify_parquet(
@@ -70,15 +73,3 @@ def run_spark(options: argparse.Namespace) -> int:
     if counts.withheld or counts.remarks:
         warn(f"{failed}: {counts.withheld} withheld, {counts.remarks} written with a remark")
     return NOTES_WITHHELD if counts.withheld else 0
-
-
-def _refuse_outputs(outputs: tuple[str, str], options: argparse.Namespace, files: Sequence[Path]) -> None:
-    """Raise CorpusError where a folder to write would replace an input; Spark itself checks URLs."""
-    source = None if _is_url(options.input) else options.input
-    for output in outputs:
-        if not _is_url(output):
-            refuse_output(Path(output), options.model, source, *files)
-
-
-def _is_url(place: str) -> bool:
-    return "://" in place

@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,7 @@ from ensemble_deid.note.digits import four_digits, percent
 from ensemble_deid.reproducible import is_pinned
 
 if TYPE_CHECKING:
+    from ensemble_deid.note.counts import Counts
     from ensemble_deid.training.training_points import TrainingPoints
 
 
@@ -69,8 +70,6 @@ def run_train(options: argparse.Namespace) -> int:
     """Train, save, and print the dev figures."""
     from ensemble_deid.deidentify.members import files_of_members, member_sources
     from ensemble_deid.deidentify.sources import place_beside
-    from ensemble_deid.evaluation.render.figures import counts_cells
-    from ensemble_deid.model.directory import refuse_foreign_folder
     from ensemble_deid.note.tags import TagLoss
     from ensemble_deid.training.train import train
     from ensemble_deid.training.training_notes import sample_sites
@@ -85,14 +84,11 @@ def run_train(options: argparse.Namespace) -> int:
         members=list(named_members) or None,
     )
     if is_pinned():
-        config = _on_cpu(config)
-    refuse_foreign_folder(options.out)
-    named = [config.regex.patterns, config.text.knowledge, config.tbed.templates, config.transformer.encoder]
-    named += [config.neural.word_vectors] if config.neural.word_vectors else []
-    files = files_of_members(named_members)
-    refuse_output_model(
-        options.out, options.train, options.dev, options.config, options.start_from, *map(Path, named), *files
-    )
+        # What a GPU computes depends on its kind.
+        if config.device == "cuda":
+            raise ConfigError("--reproducible trains on the CPU; leave out the device cuda")
+        config = make_config({**config.model_dump(mode="json"), "device": "cpu"})
+    _refuse_inputs(options, config, files_of_members(named_members))
     if options.encoder and "transformer" not in config.submodels:
         raise ConfigError("--encoder: this configuration trains no encoder; --config best does")
     corpus = read_gold(options.train)
@@ -118,11 +114,7 @@ def run_train(options: argparse.Namespace) -> int:
             members=members,
         )
         trained.save(options.out)
-    if trained.dev_counts:
-        say("strict entity figures on dev   precision  recall      F1")
-        for name, counts in trained.dev_counts.items():
-            precision, recall, f1 = counts_cells(counts)
-            say(f"  {name:<28} {precision:>9} {recall:>7} {f1:>7}")
+    _say_counts(trained.dev_counts)
     _say_points(trained.points)
     figures = trained.manifest.training
     say(f"tokenization: {TagLoss(figures['spans'], figures['spans_cut'], figures['spans_lost'])}")
@@ -130,11 +122,25 @@ def run_train(options: argparse.Namespace) -> int:
     return 0
 
 
-def _on_cpu(config: Config) -> Config:
-    """Return the configuration for the CPU: what a GPU computes depends on its kind. Raises ConfigError for `cuda`."""
-    if config.device == "cuda":
-        raise ConfigError("--reproducible trains on the CPU; leave out the device cuda")
-    return make_config({**config.model_dump(mode="json"), "device": "cpu"})
+def _refuse_inputs(options: argparse.Namespace, config: Config, files: Sequence[Path]) -> None:
+    """Raise an error where the model would replace a file that training reads, or a folder that is no model."""
+    from ensemble_deid.model.directory import refuse_foreign_folder
+
+    refuse_foreign_folder(options.out)
+    named = [config.regex.patterns, config.text.knowledge, config.tbed.templates, config.transformer.encoder]
+    named += [config.neural.word_vectors] if config.neural.word_vectors else []
+    read = (options.train, options.dev, options.config, options.start_from, *map(Path, named), *files)
+    refuse_output_model(options.out, *read)
+
+
+def _say_counts(dev_counts: "Mapping[str, Counts]") -> None:
+    from ensemble_deid.evaluation.render.figures import counts_cells
+
+    if dev_counts:
+        say("strict entity figures on dev   precision  recall      F1")
+    for name, counts in dev_counts.items():
+        precision, recall, f1 = counts_cells(counts)
+        say(f"  {name:<28} {precision:>9} {recall:>7} {f1:>7}")
 
 
 def _say_points(points: "TrainingPoints") -> None:
@@ -180,7 +186,12 @@ def add_experiments(commands: Any) -> None:
     _add_crossval(commands)
     _add_tune(commands)
     _add_ablate(commands)
-    _add_download(commands)
+    download = add_group(commands, "download", "fetch models of other projects, for features")
+    stanza = add_command(
+        download, "stanza", "parts of speech and entities (text.stanza)", example="research download stanza en"
+    )
+    stanza.add_argument("name", metavar="LANGUAGE", help="en, es ..., or language/package")
+    stanza.set_defaults(run=run_download_stanza)
 
 
 def _add_crossval(commands: Any) -> None:
@@ -250,15 +261,6 @@ def _add_ablate(commands: Any) -> None:
     add_member(ablate)
     add_shared(ablate, "jobs", "quiet", jobs=2)
     ablate.set_defaults(run=run_ablate)
-
-
-def _add_download(commands: Any) -> None:
-    download = add_group(commands, "download", "fetch models of other projects, for features")
-    stanza = add_command(
-        download, "stanza", "parts of speech and entities (text.stanza)", example="research download stanza en"
-    )
-    stanza.add_argument("name", metavar="LANGUAGE", help="en, es ..., or language/package")
-    stanza.set_defaults(run=run_download_stanza)
 
 
 def _configure(options: argparse.Namespace, more: Sequence[str] = (), **settings: Any) -> Config:

@@ -140,12 +140,26 @@ class _Stack:
     config: Config
     rule: ThresholdTarget | None
 
+    @classmethod
+    def of(
+        cls,
+        ensemble: Ensemble,
+        dataset: StackingDataset | None,
+        documents: Sequence[Document],
+        *,
+        members: str,
+        config: Config,
+        rule: ThresholdTarget | None,
+    ) -> "_Stack":
+        batch = ensemble.feature_extractor.extract(documents)
+        return cls(members, dataset, proposals=ensemble.propose(batch), batch=batch, config=config, rule=rule)
+
     def without(self, removed: Sequence[str], *, gone: Sequence[str] = (), name: str | None = None) -> _System:
         """Refit the final estimator without some of the submodels; `gone` are those that the stack never had."""
         if self.dataset is None:
             raise ValueError("without its training set no final estimator is fitted")
         dataset = self.dataset.without(removed, min_confidence=self.config.stack.min_confidence)
-        stacker = Stacker.fit(dataset, config=self.config, progress=_nothing)
+        stacker = Stacker.fit(dataset, config=self.config, progress=lambda message: None)
         return self.system(name or _without((*gone, *removed)), stacker)
 
     def system(self, name: str, stacker: Stacker) -> _System:
@@ -165,7 +179,10 @@ class _Stack:
         return self._above_chosen(f"vote: {method}", everything, self.rule)
 
     def _above_chosen(self, name: str, everything: Sequence[tuple[Span, ...]], rule: ThresholdTarget) -> _System:
-        chosen = _threshold(self.batch.documents, everything, rule)
+        chosen, documents = None, self.batch.documents
+        if any(everything):
+            system = [document.with_spans(spans) for document, spans in zip(documents, everything, strict=True)]
+            chosen = choose_threshold(documents, system, rule=rule.rule, wanted=rule.wanted).threshold
         spans = None if chosen is None else [tuple(s for s in found if s.score >= chosen) for found in everything]
         return _System(name, self.members, chosen, spans)
 
@@ -205,19 +222,10 @@ def ablate(
     # Now, since the other rows take long.
     changed = None if notes is None else without_patterns(config)
     names = tuple(ensemble.taggers)
-    plan = {_without(removed): removed for removed in _removals(names)} if rows == "all" else {}
-    if rows == "zhao2020":
-        plan = _zhao2020_systems(names, model)
+    plan = _plan(names, rows, model)
     total = 1 + len(plan) + (notes is not None)
     report(Step(0, total, "the ensemble"))
-    stack = _stack(
-        members=AS_TRAINED,
-        ensemble=ensemble,
-        dataset=dataset,
-        documents=documents,
-        config=config,
-        rule=threshold_rule,
-    )
+    stack = _Stack.of(ensemble, dataset, documents, members=AS_TRAINED, config=config, rule=threshold_rule)
     systems = [] if rows == "zhao2020" else [stack.system(_FULL, ensemble.stacker)]
     if rows == "as-trained":
         for kept in ensemble.config.smaller_stacks:
@@ -227,11 +235,13 @@ def ablate(
         report(Step(done, total, name))
         systems.append(stack.without(removed, name=name))
     if notes is not None and changed is not None:
-
-        def retraining(step: Step) -> None:
-            report(Step(total - 1, total, f"retraining without patterns: {step.message}"))
-
-        trained = train_again(notes, config=changed, report=retraining, members=members)
+        head = "retraining without patterns"
+        trained = train_again(
+            notes,
+            config=changed,
+            report=lambda step: report(Step(total - 1, total, f"{head}: {step.message}")),
+            members=members,
+        )
         systems += _retrained(trained, documents, config, threshold_rule)
     for name, proposed in stack.proposals.items():
         systems.append(_System(f"{name} alone", AS_TRAINED, None, [drop_overlaps(spans) for spans in proposed.best]))
@@ -240,42 +250,26 @@ def ablate(
     return _rows(documents, systems, model)
 
 
-def _stack(
-    members: str,
-    ensemble: Ensemble,
-    dataset: StackingDataset | None,
-    documents: Sequence[Document],
-    config: Config,
-    rule: ThresholdTarget | None,
-) -> _Stack:
-    batch = ensemble.feature_extractor.extract(documents)
-    return _Stack(members, dataset, proposals=ensemble.propose(batch), batch=batch, config=config, rule=rule)
-
-
 def _retrained(
     trained: Trained, documents: Sequence[Document], config: Config, rule: ThresholdTarget | None
 ) -> list[_System]:
     """Return the ensemble without the patterns, and without all submodels that have no marginals."""
-    stack = _stack(
-        members=RETRAINED,
-        ensemble=trained.ensemble,
-        dataset=trained.stacking_dataset,
-        documents=documents,
-        config=config,
-        rule=rule,
-    )
-    systems = [stack.system(_without(FEATURE_SOURCES), trained.ensemble.stacker)]
+    ensemble, dataset = trained.ensemble, trained.stacking_dataset
+    stack = _Stack.of(ensemble, dataset, documents, members=RETRAINED, config=config, rule=rule)
+    systems = [stack.system(_without(FEATURE_SOURCES), ensemble.stacker)]
     others = _rule_based(tuple(stack.proposals))
     if 0 < len(others) < len(stack.proposals):
         systems.append(stack.without(others, gone=FEATURE_SOURCES))
     return systems
 
 
-def _removals(names: Sequence[str]) -> list[tuple[str, ...]]:
+def _plan(names: Sequence[str], rows: Rows, model: Path) -> dict[str, tuple[str, ...]]:
     """Return what is left out in turn: each submodel, and the rule-based ones together; something must remain."""
+    if rows != "all":
+        return _zhao2020_systems(names, model) if rows == "zhao2020" else {}
     rule_based = _rule_based(names)
     removals = [(name,) for name in names] + ([rule_based] if len(rule_based) > 1 else [])
-    return [removed for removed in removals if len(removed) < len(names)]
+    return {_without(removed): removed for removed in removals if len(removed) < len(names)}
 
 
 def _zhao2020_systems(names: Sequence[str], model: Path) -> dict[str, tuple[str, ...]]:
@@ -304,18 +298,6 @@ def _rule_based(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if not row_of(name).has_marginals)
 
 
-def _threshold(documents: Sequence[Document], found: Sequence[tuple[Span, ...]], rule: ThresholdTarget) -> float | None:
-    """Return the threshold that follows the rule, None where there is none."""
-    if not any(found):
-        return None
-    system = [document.with_spans(spans) for document, spans in zip(documents, found, strict=True)]
-    return choose_threshold(documents, system, rule=rule.rule, wanted=rule.wanted).threshold
-
-
-def _nothing(message: str) -> None:
-    """Report nothing: the steps of an ablation are its systems."""
-
-
 def _with_settings(config: Config, stacker: Stacker, *, jobs: int) -> Config:
     """Return the configuration with these settings as the whole grid, and the threshold left to cross-validation.
 
@@ -339,11 +321,10 @@ def _rows(documents: Sequence[Document], systems: Sequence[_System], model: Path
         answers = [document.with_spans(found) for document, found in zip(documents, system.spans, strict=True)]
         table = count_view(documents, answers, "strict")
         difference = None
-        if full is None:
-            full = table
-        else:
+        if full is not None:
             units = resampled_units(documents, table)
             difference = paired_difference(table.per_document, full.per_document, units)
+        full = full or table
         recall = count_view(documents, answers, "token-binary").total.recall
         row = AblationRow(system.name, system.members, system.threshold, table.total, difference, token_recall=recall)
         rows.append(row)

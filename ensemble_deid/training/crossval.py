@@ -16,6 +16,7 @@ from ensemble_deid.config import Config, make_config
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.evaluation.bootstrap import Interval, PairedDifference, bootstrap_interval, paired_difference
+from ensemble_deid.evaluation.render.figures import difference_record
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.model.manifest import fingerprint
 from ensemble_deid.model.options import PredictionOptions
@@ -159,7 +160,10 @@ def _run_fold(
     found = {name: ensemble.predict(held_out, PredictionOptions(submodel=name)) for name in ensemble.taggers}
     found[ENSEMBLE] = ensemble.predict(held_out)
     notes = {
-        document.id: {name: [_to_list(span) for span in spans[d]] for name, spans in found.items()}
+        document.id: {
+            name: [[span.start, span.end, span.label, rounded(span.score)] for span in spans[d]]
+            for name, spans in found.items()
+        }
         for d, document in enumerate(held_out)
     }
     write_json(path, {"fold": fold + 1, "threshold": ensemble.stacker.threshold, "notes": notes})
@@ -174,10 +178,6 @@ def _peak_memory() -> int:
         return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak // 1024 if sys.platform == "darwin" else peak
-
-
-def _to_list(span: Span) -> list[Any]:
-    return [span.start, span.end, span.label, rounded(span.score)]
 
 
 def _folds_that_fit(max_memory: float, peak: int) -> int:
@@ -213,8 +213,11 @@ def _finish(documents: Sequence[Document], fold_of: Sequence[int], out: Path, fo
         difference = None
         if name != ENSEMBLE:
             difference = paired_difference(table.per_document, reference.per_document, table.groups)
-        by_fold = tuple(_counts(documents, answers[name], fold_of, fold) for fold in range(folds))
-        systems.append(SystemFigures(name, table.total, interval, difference, by_fold))
+        by_fold = []
+        for fold in range(folds):
+            rows = [d for d, k in enumerate(fold_of) if k == fold]
+            by_fold.append(strict_counts((documents[d].spans for d in rows), (answers[name][d].spans for d in rows)))
+        systems.append(SystemFigures(name, table.total, interval, difference, tuple(by_fold)))
     result = CrossValidation(tuple(systems), tuple(answers[ENSEMBLE]))
     write_corpus(result.predictions, out / PREDICTIONS, "jsonl")
     write_json(out / FIGURES, as_records(result))
@@ -230,31 +233,16 @@ def _read_fold(path: Path, held_out: set[str]) -> dict[str, Mapping[str, Sequenc
     return notes
 
 
-def _counts(gold: Sequence[Document], answer: Sequence[Document], fold_of: Sequence[int], fold: int) -> Counts:
-    rows = [d for d, k in enumerate(fold_of) if k == fold]
-    return strict_counts((gold[d].spans for d in rows), (answer[d].spans for d in rows))
-
-
 def as_records(result: CrossValidation) -> list[dict[str, Any]]:
     """Return the figures of every system as plain values."""
-    return [_as_dict(system) for system in result.systems]
-
-
-def _as_dict(system: SystemFigures) -> dict[str, Any]:
-    counts, interval = system.counts, system.interval
-    content: dict[str, Any] = {
-        "system": system.name,
-        "precision": counts.precision,
-        "recall": counts.recall,
-        "f1": counts.f1,
-        "f1_interval_95": [interval.low, interval.high],
-        "tp": counts.tp,
-        "fp": counts.fp,
-        "fn": counts.fn,
-        "f1_by_fold": [fold.f1 for fold in system.by_fold],
-    }
-    if system.difference is not None:
-        content["f1_difference_to_ensemble"] = system.difference.difference
-        content["difference_interval_95"] = [system.difference.interval.low, system.difference.interval.high]
-        content["p_value"] = system.difference.p_value
-    return content
+    return [
+        {
+            "system": system.name,
+            **{name: getattr(system.counts, name) for name in ("precision", "recall", "f1")},
+            "f1_interval_95": [system.interval.low, system.interval.high],
+            **{name: getattr(system.counts, name) for name in ("tp", "fp", "fn")},
+            "f1_by_fold": [fold.f1 for fold in system.by_fold],
+            **difference_record(system.difference, "f1_difference_to_ensemble", "difference_interval_95", "p_value"),
+        }
+        for system in result.systems
+    ]

@@ -132,9 +132,7 @@ def explain(ensemble: Ensemble, document: Document, *, places: Sequence[tuple[in
         for piece in portion:
             batch = ensemble.feature_extractor.extract([piece.document])
             for candidate in _moved(_candidates(ensemble, batch, factor), piece, reading):
-                beaten_by = tuple(
-                    (*_place_of(start, end, piece, reading), label) for start, end, label in candidate.beaten_by
-                )
+                beaten_by = tuple((*_place_of(a, b, piece, reading), label) for a, b, label in candidate.beaten_by)
                 candidates.append(replace(candidate, beaten_by=beaten_by))
             patterns += _moved(_pattern_matches(ensemble, piece.document), piece, reading)
             rules += _moved(_rule_changes(ensemble, batch), piece, reading)
@@ -168,19 +166,14 @@ def _place(
         ),
         reverse=True,
     )
-    found = tuple(sorted(c.key for c in near if c.outcome == "found"))
     return PlaceExplanation(
         start,
         end,
-        found,
+        tuple(sorted(c.key for c in near if c.outcome == "found")),
         candidates=tuple(near),
         patterns=tuple(filter(here, patterns)),
-        rules=tuple(sorted(filter(here, rules), key=_by_number)),
+        rules=tuple(sorted(filter(here, rules), key=lambda change: (change.number, change.start))),
     )
-
-
-def _by_number(change: RuleChange) -> tuple[int, int]:
-    return (change.number, change.start)
 
 
 def _moved(parts: Sequence[_Part], piece: Piece, reading: Reading) -> list[_Part]:

@@ -5,11 +5,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ensemble_deid.deidentify.deidentifier import Deidentifier
-from ensemble_deid.evaluation.bootstrap import PairedDifference
 from ensemble_deid.evaluation.curve import OperatingPoint, keep_above, trace_curve
 from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.evaluation.operating_points import CHOSEN, find_point, target_text, threshold_from_record
-from ensemble_deid.evaluation.render.figures import counts_cells, difference_cells, range_text
+from ensemble_deid.evaluation.render.figures import counts_cells, difference_cells, difference_record, range_text
 from ensemble_deid.evaluation.render.results import Point, Results, Table, draw_points
 from ensemble_deid.model.manifest import Manifest, fingerprint
 from ensemble_deid.note.counts import Counts
@@ -116,14 +115,6 @@ def counts_record(counts: Counts | None) -> dict[str, float | None]:
     """Return counts and their scores for JSON; null where there are none."""
     names = ("precision", "recall", "f1", "tp", "fp", "fn")
     return {name: None if counts is None else getattr(counts, name) for name in names}
-
-
-def difference_record(difference: PairedDifference | None, value: str, interval: str, p: str) -> dict[str, Any]:
-    """Return a difference, its interval and its p value for JSON under these names; empty where there is none."""
-    if difference is None:
-        return {}
-    ends = difference.interval
-    return {value: difference.difference, interval: [ends.low, ends.high], p: difference.p_value}
 
 
 # The figures in a model's package: recall at given false positives, on notes of unseen sites.

@@ -30,9 +30,8 @@ from ensemble_deid.note.language import languages_of
 from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.reading import as_read
 from ensemble_deid.note.tags import TagScheme
-from ensemble_deid.parallel import Reporter, Step
+from ensemble_deid.parallel import Reporter
 from ensemble_deid.stacking.dataset import StackingDataset
-from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.stacking.voting import choose_best_members
 from ensemble_deid.taggers.base import Tagger
 from ensemble_deid.taggers.given import Members, all_with_given
@@ -125,11 +124,7 @@ def train(
     ensemble True
     """
     documents, dev = tuple(documents), tuple(dev)
-    config = config or Config()
-    if set(config.members) - {name for name, _ in members}:
-        raise ConfigError(f"members: the spans of {', '.join(config.members)} must be given: --member NAME=...")
-    if members:
-        config = make_config({**config.model_dump(mode="json"), "members": [name for name, _ in members]})
+    config = _with_members(config or Config(), members)
     config.refuse_without_effect()
     warm = COLD if start_from is None else read_warm_start(Path(start_from), config, notify=notify)
     if reproducible.is_pinned():
@@ -140,21 +135,19 @@ def train(
         others = {"start": dict(warm.record), "computed": _how_computed(config), **_members_record(members)}
         settings = settings_of_training(documents, dev, config, others)
         kept = PartFolder.begin(Path(part), settings, resume=resume)
+    say = report or (lambda step: None)
     return _train(
-        documents,
-        dev,
-        config=config,
-        report=report or _ignore,
-        notify=notify,
-        warm=warm,
-        seen=seen,
-        part=kept,
-        members=members,
+        documents, dev, config=config, report=say, notify=notify, warm=warm, seen=seen, part=kept, members=members
     )
 
 
-def _ignore(step: Step) -> None:
-    """Report nothing."""
+def _with_members(config: Config, members: Members) -> Config:
+    """Return the configuration of a stack with these members. Raises ConfigError where one that it names is missing."""
+    if set(config.members) - {name for name, _ in members}:
+        raise ConfigError(f"members: the spans of {', '.join(config.members)} must be given: --member NAME=...")
+    if not members:
+        return config
+    return make_config({**config.model_dump(mode="json"), "members": [name for name, _ in members]})
 
 
 def _members_record(members: Members) -> dict[str, Any]:
@@ -222,7 +215,9 @@ def _train(
             **_members_record(members),
         },
         figures={
-            **_figures(counts, ensemble.stacker),
+            "cross_validated_f1": ensemble.stacker.cv_f1,
+            OF_TRAINING: ensemble.stacker.threshold,
+            **({"dev_strict_f1": {name: count.f1 for name, count in counts.items()}} if counts else {}),
             **_rule_curve(ensemble.taggers, plain, extractor, dev),
             CURVES: curves_record(fitted.curves, documents[:notes]),
         },
@@ -249,13 +244,8 @@ def _fit_ensemble(
     taggers, proposals, progress = train_submodels(
         plain, dev, groups, scheme=scheme, config=config, report=report, starts=starts, part=part
     )
-    fitted = fit_final_estimators(
-        proposals,
-        with_vocabulary(plain, extractor.lexicon),
-        labels=scheme.labels,
-        config=config,
-        progress=progress.say,
-    )
+    batch = with_vocabulary(plain, extractor.lexicon)
+    fitted = fit_final_estimators(proposals, batch, labels=scheme.labels, config=config, progress=progress.say)
     originals = [k for k, document in enumerate(documents) if not document.is_copy]
     members = choose_best_members(
         [documents[k] for k in originals],
@@ -297,20 +287,13 @@ def score(ensemble: Ensemble, batch: Batch, documents: Sequence[Document]) -> tu
     proposals = ensemble.propose(batch)
     answers = {name: [drop_overlaps(spans) for spans in p.best] for name, p in proposals.items()}
     scored = Scored.of(documents, ensemble.stacker.predict_proba(proposals, batch))
-    counts = {name: strict_counts((document.spans for document in documents), spans) for name, spans in answers.items()}
+    gold = [document.spans for document in documents]
+    counts = {name: strict_counts(gold, spans) for name, spans in answers.items()}
     counts["ensemble"] = scored.at(ensemble.stacker.threshold)[0]
     for stacker in ensemble.smaller:
         left_out = ", ".join(name for name in ensemble.taggers if name not in stacker.submodels)
-        spans = stacker.predict(proposals, batch)
-        counts[f"without {left_out}"] = strict_counts((document.spans for document in documents), spans)
+        counts[f"without {left_out}"] = strict_counts(gold, stacker.predict(proposals, batch))
     return counts, scored
-
-
-def _figures(counts: dict[str, Counts], stacker: Stacker) -> dict[str, Any]:
-    figures: dict[str, Any] = {"cross_validated_f1": stacker.cv_f1, OF_TRAINING: stacker.threshold}
-    if counts:
-        figures["dev_strict_f1"] = {name: count.f1 for name, count in counts.items()}
-    return figures
 
 
 def _rule_curve(

@@ -144,7 +144,7 @@ def tune(
         chosen = {} if asked is None else _suggest(asked, ranges)
         report(Step(clock() - begun, minutes * 60, f"trial {len(trials) + 1}"))
         config = configure([as_override(key, value) for key, value in chosen.items()])
-        trained = train(documents, dev, config=config, notify=_nothing, allow_overlap=allow_overlap)
+        trained = train(documents, dev, config=config, notify=lambda message: None, allow_overlap=allow_overlap)
         f1 = _defined(trained.dev_counts["ensemble"].f1)
         if asked is not None:
             study.tell(asked, f1)
@@ -160,10 +160,6 @@ def _defined(f1: float | None) -> float:
     if f1 is None:
         raise CorpusError("the dev notes have nothing to find, and nothing was found: F1 is undefined")
     return f1
-
-
-def _nothing(message: str) -> None:
-    """Report nothing: the steps of a search are its trials."""
 
 
 def _write(out: Path, trials: Sequence[Trial], configure: Callable[[Sequence[str]], Config]) -> Tuned:
@@ -208,14 +204,11 @@ def _check_ranges(ranges: Sequence[SettingRange], configure: Callable[[Sequence[
             configure([as_override(entry.key, value)])
 
 
-def _recorded(path: Path) -> Any:
-    return read_part(path) if path.is_file() else []
-
-
 def _replayed(study: "optuna.Study", ranges: Sequence[SettingRange], path: Path) -> list[Trial]:
     """Return the trials of a run that was broken off, and bring the sampler to where it was."""
+    recorded = read_part(path) if path.is_file() else []
     try:
-        trials = [Trial(dict(entry["settings"]), float(entry["f1"])) for entry in _recorded(path)]
+        trials = [Trial(dict(entry["settings"]), float(entry["f1"])) for entry in recorded]
     except (TypeError, KeyError, ValueError) as error:
         raise damaged(path, type(error).__name__) from None
     for number, trial in enumerate(trials[1:], 2):

@@ -1,5 +1,7 @@
 """Figures, and what is said beside them, as text: the same words in the terminal and in the HTML report."""
 
+from typing import Any
+
 from ensemble_deid.evaluation.bootstrap import LEAST_CLUSTERS, Interval, PairedDifference
 from ensemble_deid.evaluation.curve import OperatingPoint
 from ensemble_deid.evaluation.evaluate import Evaluation
@@ -32,6 +34,14 @@ def difference_cells(difference: PairedDifference | None) -> tuple[str, str, str
         return UNDEFINED, "", ""
     p = "" if difference.p_value is None else f"{difference.p_value:.4f}"
     return f"{100 * difference.difference:+.2f}", range_text(difference.interval, sign="+"), p
+
+
+def difference_record(difference: PairedDifference | None, value: str, interval: str, p: str) -> dict[str, Any]:
+    """Return a difference, its interval and its p value for JSON under these names; empty where there is none."""
+    if difference is None:
+        return {}
+    ends = difference.interval
+    return {value: difference.difference, interval: [ends.low, ends.high], p: difference.p_value}
 
 
 def with_interval(estimate: Estimate, digits: int = 4) -> str:

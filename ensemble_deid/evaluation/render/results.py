@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -229,15 +229,6 @@ def render_blocks(blocks: Iterable[Block]) -> str:
     """Return the blocks as text for a terminal, with an empty line between them."""
     texts = ("\n".join(p.to_text() if isinstance(p, Table) else p for p in block) for block in blocks)
     return "\n\n".join(text for text in texts if text) + "\n"
-
-
-def csv_of(records: Sequence[Mapping[str, Any]]) -> str:
-    """Return records of the same keys as CSV; None is empty."""
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, list(records[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(records)
-    return stream.getvalue()
 
 
 def result_files(folder: Path, stem: str) -> Iterator[Path]:
