@@ -71,7 +71,11 @@ def choose_patterns(config: Config, labels: Sequence[str], documents: Sequence[D
         return PatternChoice(NO_PATTERNS, language, {}, tuple(sorted(labels)), reason)
     label_map = load_label_map(options.map) if options.map else None
     if options.patterns != _AUTO:
-        _refuse_other_language(options.patterns, options.language)
+        of_set = _language_of(options.patterns)
+        if of_set in {_language_of(file.stem) for file in _set_files()} and options.language not in (_AUTO, of_set):
+            raise ConfigError(
+                f"regex.patterns is {options.patterns}, which is not for regex.language {options.language}"
+            )
         sets = [_named_set(options.patterns)]
         told = f"the configuration names this set, and {told}"
     else:
@@ -144,12 +148,6 @@ def _named_set(name: str) -> PatternSet:
             return read_patterns(file)
     known = ", ".join(file.stem for file in _set_files())
     raise RuleError(f"there is no pattern set {name!r}; there are: {known}, or a .toml file")
-
-
-def _refuse_other_language(name: str, language: str) -> None:
-    of_set = _language_of(name)
-    if of_set in {_language_of(file.stem) for file in _set_files()} and language not in (_AUTO, of_set):
-        raise ConfigError(f"regex.patterns is {name}, which is not for regex.language {language}")
 
 
 def _set_files() -> list[Path]:

@@ -17,7 +17,7 @@ however common it is: which of the two corpora it comes from is by lot (a permut
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -109,12 +109,12 @@ def scan_model(
         raise ModelError(f"{model}: not a model directory (there is no {FILE})")
     if control is None:
         control = resample_corpus(documents, copies=1, seed=_CONTROL_SEED)
-    own, other = _only_in_first(_strings(documents), _strings(control))
+    strings, others = _strings(documents), _strings(control)
+    own, other = _without(strings, others), _without(others, strings)
     singles = {unit: _of_one_patient(own, unit) | _of_one_patient(other, unit) for unit in UNITS}
     index = _Index.of(runs for side in (own, other) for strings in side.values() for runs in strings)
-    by_file: dict[str, set[Runs]] = {
-        path.relative_to(model).as_posix(): index.found_in(file_text(path)) for path in _files(model)
-    }
+    files = (path for path in sorted(model.rglob("*")) if path.is_file())
+    by_file = {path.relative_to(model).as_posix(): index.found_in(file_text(path)) for path in files}
     by_file[ALL_FILES] = set().union(*by_file.values())
     keys = sorted({*own, *other}, key=lambda key: (UNITS.index(key[0]), key[1] != ALL_LABELS, key[1]))
     return tuple(
@@ -138,10 +138,6 @@ def file_text(path: Path) -> str:
     return text.lower()
 
 
-def _files(model: Path) -> Iterator[Path]:
-    return (path for path in sorted(model.rglob("*")) if path.is_file())
-
-
 def _strings(documents: Iterable[Document]) -> _Strings:
     """Return the strings of annotated notes, whole and in words, by label and for all labels."""
     strings: _Strings = defaultdict(lambda: defaultdict(set))
@@ -157,12 +153,8 @@ def _strings(documents: Iterable[Document]) -> _Strings:
     return strings
 
 
-def _only_in_first(first: _Strings, second: _Strings) -> tuple[_Strings, _Strings]:
-    """Return both sides without the strings that occur on the other, under whatever label."""
-    return _without(first, second), _without(second, first)
-
-
 def _without(strings: _Strings, others: _Strings) -> _Strings:
+    """Return the strings that do not occur among the others, under whatever label."""
     every = {unit: others.get((unit, ALL_LABELS), {}) for unit in UNITS}
     return {
         key: {runs: owners for runs, owners in found.items() if runs not in every[key[0]]}

@@ -1,7 +1,7 @@
 """The candidates: every distinct span proposed by any submodel, with each submodel's confidence, as columns."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,10 @@ class NamedColumns:
         return NamedColumns(self.names + others.names, np.concatenate([self.values, others.values], axis=1))
 
 
+COLUMNS = ("document", "start", "end", "label", "confidence", "chosen")
+"""The columns of a `CandidateTable`."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class CandidateTable:
     """Candidates of a batch, sorted by document, start, end and label; one row each.
@@ -68,16 +72,7 @@ class CandidateTable:
 
     def select(self, rows: NDArray[np.intp] | Flags) -> "CandidateTable":
         """Return some of the rows."""
-        return CandidateTable(
-            self.labels,
-            self.submodels,
-            document=self.document[rows],
-            start=self.start[rows],
-            end=self.end[rows],
-            label=self.label[rows],
-            confidence=self.confidence[rows],
-            chosen=self.chosen[rows],
-        )
+        return replace(self, **{name: getattr(self, name)[rows] for name in COLUMNS})
 
     def token_ranges(self, tokens: TokenTable) -> tuple[Int64s, Int64s]:
         """Return the row of each candidate's first token, and the row after its last, (n,) each."""
@@ -169,16 +164,9 @@ def merge_rows(
     )
     blank = np.zeros((len(added), len(table.submodels)))
     order = np.lexsort((label, end, start, document))
-    longer = CandidateTable(
-        table.labels,
-        table.submodels,
-        document,
-        start,
-        end=end,
-        label=label,
-        confidence=np.concatenate([table.confidence, blank]),
-        chosen=np.concatenate([table.chosen, blank.astype(bool)]),
-    )
+    confidence = np.concatenate([table.confidence, blank])
+    chosen = np.concatenate([table.chosen, blank.astype(bool)])
+    longer = replace(table, document=document, start=start, end=end, label=label, confidence=confidence, chosen=chosen)
     return longer.select(order), order
 
 

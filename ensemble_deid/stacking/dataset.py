@@ -17,11 +17,12 @@ from ensemble_deid.arrays import Flags, Int64s
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.batch import Batch, training_view
 from ensemble_deid.parsing import strict_json
-from ensemble_deid.stacking.candidates import CandidateTable, NamedColumns
+from ensemble_deid.stacking.candidates import COLUMNS, CandidateTable, NamedColumns
 from ensemble_deid.stacking.context import KINDS, CandidateContext, extract_candidates
 from ensemble_deid.stacking.net import alone
 from ensemble_deid.taggers.base import Proposals
 
+_CONTEXT = ("form", "string", "elsewhere")
 FILES = ARRAYS, KEYS = "stacking_dataset.safetensors", "stacking_dataset.json"
 
 
@@ -57,17 +58,7 @@ class StackingDataset:
         kept = [k for k, name in enumerate(self.table.submodels) if name not in submodels]
         confidence, chosen = self.table.confidence[:, kept], self.table.chosen[:, kept]
         names = tuple(self.table.submodels[k] for k in kept)
-        base = self.table
-        narrowed = CandidateTable(
-            base.labels,
-            submodels=names,
-            document=base.document,
-            start=base.start,
-            end=base.end,
-            label=base.label,
-            confidence=confidence,
-            chosen=chosen,
-        )
+        narrowed = replace(self.table, submodels=names, confidence=confidence, chosen=chosen)
         highest = confidence.max(axis=1, initial=0.0)
         proposed = chosen.any(axis=1) | ((highest >= min_confidence) & (highest > 0))
         rows = np.flatnonzero(proposed | alone(self.context.more))
@@ -78,15 +69,8 @@ class StackingDataset:
         """Write arrays as safetensors and strings as JSON."""
         table = self.table
         arrays = {
-            "document": table.document,
-            "start": table.start,
-            "end": table.end,
-            "label": table.label,
-            "confidence": table.confidence,
-            "chosen": table.chosen,
-            "form": self.context.form,
-            "string": self.context.string,
-            "elsewhere": self.context.elsewhere,
+            **{name: getattr(table, name) for name in COLUMNS},
+            **{name: getattr(self.context, name) for name in _CONTEXT},
             "more": self.context.more.values,
             "correct": self.correct,
         }
@@ -109,22 +93,11 @@ class StackingDataset:
         try:
             arrays = load((directory / ARRAYS).read_bytes())
             content = strict_json((directory / KEYS).read_text(encoding="utf-8"))
-            table = CandidateTable(
-                labels=tuple(content["labels"]),
-                submodels=tuple(content["submodels"]),
-                document=arrays["document"],
-                start=arrays["start"],
-                end=arrays["end"],
-                label=arrays["label"],
-                confidence=arrays["confidence"],
-                chosen=arrays["chosen"],
-            )
-            keys = {kind: list(content["keys"][kind]) for kind in KINDS}
+            columns = {name: arrays[name] for name in COLUMNS}
+            table = CandidateTable(tuple(content["labels"]), tuple(content["submodels"]), **columns)
             context = CandidateContext(
-                form=arrays["form"],
-                keys=keys,
-                string=arrays["string"],
-                elsewhere=arrays["elsewhere"],
+                **{name: arrays[name] for name in _CONTEXT},
+                keys={kind: list(content["keys"][kind]) for kind in KINDS},
                 groups=list(content["groups"]),
                 patients=list(content["patients"]),
                 more=NamedColumns(tuple(content["more"]), arrays["more"]),

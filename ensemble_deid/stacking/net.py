@@ -15,7 +15,7 @@ depends on the note alone.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 
 import numpy as np
@@ -107,7 +107,7 @@ def repeats(table: CandidateTable, batch: Batch, first: Int64s, after: Int64s, f
     belief = table.confidence.max(axis=1, initial=0.0)
     believed = np.flatnonzero(belief >= _BELIEVED)
     free = free.copy()
-    names = batch.table["case"].is_any_of(*_CAPITALISED), _not_english(batch)
+    names = batch.table["case"].is_any_of(*_CAPITALISED), _unlisted(batch, _LISTS[:1])
     for d in np.unique(table.document[believed]).tolist():
         low, high = int(batch.tokens.document_starts[d]), int(batch.tokens.document_starts[d + 1])
         rows = believed[table.document[believed] == d]
@@ -141,12 +141,7 @@ def _whole(strings: list[String], places: dict[int, list[int]], batch: Batch, fr
 
 
 def _parts(
-    strings: list[String],
-    places: dict[int, list[int]],
-    batch: Batch,
-    free: Flags,
-    capital: Flags,
-    unknown: Flags,
+    strings: list[String], places: dict[int, list[int]], batch: Batch, free: Flags, capital: Flags, unknown: Flags
 ) -> Iterator[_Found]:
     for belief, first, after, label in strings:
         for word in range(first, after) if after - first > 1 else ():
@@ -157,12 +152,11 @@ def _parts(
                     yield "part", belief, row, row + 1, label
 
 
-def _not_english(batch: Batch) -> Flags:
-    """Return which tokens are on no English list; none where there is no list."""
-    name = KNOWLEDGE + "english"
-    if name not in batch.table.names:
+def _unlisted(batch: Batch, lists: Sequence[str]) -> Flags:
+    """Return which tokens are on none of the lists; no token where one of them is missing."""
+    if not set(lists) <= set(batch.table.names):
         return np.zeros(len(batch.tokens), dtype=bool)
-    return batch.table[name].is_any_of("-")
+    return np.asarray(np.logical_and.reduce([batch.table[name].is_any_of("-") for name in lists]), dtype=bool)
 
 
 KINDS = ("doubt", "unknown", "number", "repeat", "part")
@@ -224,7 +218,8 @@ def _suspicions(scores: SequenceScores, batch: Batch, free: Flags) -> Iterator[_
         return
     odds = scores.log_odds.mean(axis=1)
     kind = np.full(len(free), -1)
-    kind[_unknown(batch) & (odds >= _SUSPECT)] = KINDS.index("unknown")
+    unknown = ~batch.table["case"].is_any_of("none") & _unlisted(batch, _LISTS)
+    kind[unknown & (odds >= _SUSPECT)] = KINDS.index("unknown")
     kind[unexplained_numbers(batch) & (odds >= _SUSPECT)] = KINDS.index("number")
     kind[odds >= _DOUBT] = KINDS.index("doubt")
     kind[~free] = -1
@@ -241,12 +236,3 @@ def _suspicions(scores: SequenceScores, batch: Batch, free: Flags) -> Iterator[_
     stops = np.flatnonzero((kind >= 0) & ~joined[1:]) + 1
     for row, stop in zip(starts.tolist(), stops.tolist(), strict=True):
         yield KINDS[kind[row]], 0.0, row, stop, int(label[row])
-
-
-def _unknown(batch: Batch) -> Flags:
-    """Return which tokens are words on no list of English or medical words; none where there are no such lists."""
-    columns = [batch.table[name] for name in _LISTS if name in batch.table.names]
-    if len(columns) < len(_LISTS):
-        return np.zeros(len(batch.tokens), dtype=bool)
-    listed = np.logical_or.reduce([~column.is_any_of("-") for column in columns])
-    return np.asarray(~batch.table["case"].is_any_of("none") & ~listed, dtype=bool)

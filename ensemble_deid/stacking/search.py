@@ -54,12 +54,9 @@ def strict_f1(table: CandidateTable, scores: Floats, threshold: float, correct: 
 def _decisions(features: Floats, correct: Flags, folds: Int64s, settings: SvmSettings) -> Floats:
     """Return the decision function of each row, by an SVM trained without its fold."""
     out = np.zeros(len(features))
-    with one_thread():
-        for fold in np.unique(folds).tolist():
-            held_out = folds == fold
-            out[held_out] = Svm.fit(features[~held_out], correct[~held_out], settings).decision_function(
-                features[held_out]
-            )
+    for fold in np.unique(folds).tolist():
+        held_out = folds == fold
+        out[held_out] = _decided(features[~held_out], correct[~held_out], features[held_out], settings)
     return out
 
 
@@ -126,8 +123,11 @@ def _search(
     part, truth = dataset.table.select(rows), dataset.correct[rows]
     n_gold = round(dataset.n_gold * len(rows) / max(1, len(dataset)))
     calls = (delayed(_decisions)(features[rows], truth, folds, settings) for settings in grid)
-    decided = list(in_processes(calls, jobs=jobs))
-    return grid[int(np.argmax([_rank(_best_threshold(part, d, truth, n_gold)[2]) for d in decided]))]
+    f1s = []
+    for decisions in in_processes(calls, jobs=jobs):
+        probability = Sigmoid.fit(decisions, truth).probability(decisions)
+        f1s.append(_rank(_best_of(part, probability, truth, n_gold)[1]))
+    return grid[int(np.argmax(f1s))]
 
 
 def _decided(features: Floats, correct: Flags, held_out: Floats, settings: SvmSettings) -> Floats:
@@ -150,13 +150,6 @@ def _sample(groups: Sequence[str], size: int, rng: np.random.Generator) -> Int64
     order = rng.permutation(len(names))
     needed = int(np.searchsorted(np.cumsum(counts[order]), size)) + 1
     return np.flatnonzero(np.isin(index, order[:needed])).astype(np.int64)
-
-
-def _best_threshold(
-    table: CandidateTable, decisions: Floats, correct: Flags, n_gold: int
-) -> tuple[Sigmoid, float, float | None]:
-    sigmoid = Sigmoid.fit(decisions, correct)
-    return sigmoid, *_best_of(table, sigmoid.probability(decisions), correct, n_gold)
 
 
 def _best_of(table: CandidateTable, probability: Floats, correct: Flags, n_gold: int) -> tuple[float, float | None]:

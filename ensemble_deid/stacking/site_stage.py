@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ensemble_deid.arrays import Flags, Floats, Int64s
 from ensemble_deid.errors import ModelError, needs_extra
@@ -82,6 +83,11 @@ class _Tokens:
         covered = Covered.by(document.spans)
         places = zip(self.start.tolist(), self.end.tolist(), strict=True)
         return np.array([covered.overlaps(*place) for place in places], dtype=bool)
+
+    def ranges(self, table: CandidateTable) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the index of each candidate's first token, and that after its last, (n,) each."""
+        first = np.searchsorted(self.end, table.start, side="right")
+        return first, np.searchsorted(self.start, table.end, side="left")
 
 
 @lru_cache(maxsize=1 << 14)
@@ -157,15 +163,13 @@ class SiteStage:
         """Return the columns of a document's candidates, (n, columns); `own` counts are left out of the statistics."""
         odds, seen = self._statistics(tokens, own or {})
         table = scored.table
-        first = np.searchsorted(tokens.end, table.start, side="right")
-        after = np.searchsorted(tokens.start, table.end, side="left")
+        first, after = tokens.ranges(table)
         told = np.zeros((len(table), 4 * len(KINDS)))
         for row, (low, high) in enumerate(zip(first.tolist(), after.tolist(), strict=True)):
             if low < high:
                 part = odds[low:high]
-                told[row] = np.concatenate(
-                    [part.mean(axis=0), seen[low:high].mean(axis=0), part.min(axis=0), part.max(axis=0)]
-                )
+                extremes = (part.min(axis=0), part.max(axis=0))
+                told[row] = np.concatenate([part.mean(axis=0), seen[low:high].mean(axis=0), *extremes])
         constant = np.ones((len(table), 1))
         return np.concatenate([told / 2, scored.features / 3, _log_odds(scored.score)[:, None] / 4, constant], axis=1)
 
@@ -218,8 +222,7 @@ def _count(tokens: _Tokens, phi: Flags, counts: _Counts) -> None:
 def _share(tokens: _Tokens, phi: Flags, table: CandidateTable) -> Floats:
     """Return the share of each candidate's tokens that are PHI, (n,)."""
     sums = np.concatenate([[0.0], np.cumsum(phi)])
-    first = np.searchsorted(tokens.end, table.start, side="right")
-    after = np.searchsorted(tokens.start, table.end, side="left")
+    first, after = tokens.ranges(table)
     return np.asarray((sums[after] - sums[first]) / np.maximum(after - first, 1), dtype=np.float64)
 
 

@@ -235,7 +235,8 @@ def frequent_sentences(documents: Sequence[Document], *, min_patients: int = 10,
                 with_phi.add(sentence)
     frequent = {s: len(p) for s, p in patients.items() if len(p) >= min_patients and _is_plain(s)}
     clean = [sentence for sentence in frequent if sentence not in with_phi]
-    phi_strings = _phi_strings(documents)
+    annotated = {document.text[span.start : span.end] for document in documents for span in document.spans}
+    phi_strings = frozenset(map(_words, annotated))
     safe = [sentence for sentence in clean if not _holds(sentence, phi_strings)]
     safe.sort(key=lambda sentence: (-frequent[sentence], sentence))
     chosen = tuple((sentence, frequent[sentence]) for sentence in safe[:most])
@@ -249,12 +250,6 @@ def _is_plain(sentence: str) -> bool:
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(tokenize([document := Document("", text)]).words([document]))
-
-
-def _phi_strings(documents: Sequence[Document]) -> frozenset[tuple[str, ...]]:
-    """Return the words of every annotated string, as they are written."""
-    strings = {document.text[span.start : span.end] for document in documents for span in document.spans}
-    return frozenset(map(_words, strings))
 
 
 def _holds(sentence: str, strings: frozenset[tuple[str, ...]]) -> bool:
