@@ -243,7 +243,7 @@ def test_what_cannot_be_retrained_is_said_before_anything_is_refitted(
         raise AssertionError("refitted first")
 
     monkeypatch.setattr(ablation, "without_patterns", impossible)
-    monkeypatch.setattr(ablation, "_stack", refit)
+    monkeypatch.setattr(ablation._Stack, "of", refit)
     with pytest.raises(ConfigError, match="not possible"):
         rows_of(tiny_model, tiny_dev, retrain=TrainingNotes(notes(tiny_train), notes(tiny_dev)))
 

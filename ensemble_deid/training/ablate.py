@@ -235,11 +235,10 @@ def ablate(
         report(Step(done, total, name))
         systems.append(stack.without(removed, name=name))
     if notes is not None and changed is not None:
-        head = "retraining without patterns"
         trained = train_again(
             notes,
             config=changed,
-            report=lambda step: report(Step(total - 1, total, f"{head}: {step.message}")),
+            report=lambda step: report(Step(total - 1, total, f"retraining without patterns: {step.message}")),
             members=members,
         )
         systems += _retrained(trained, documents, config, threshold_rule)

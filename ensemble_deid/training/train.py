@@ -177,14 +177,12 @@ def _train(
 ) -> Trained:
     of_train, of_dev = fingerprint(documents), fingerprint(dev_documents) if dev_documents else ""
     notes = len(documents)
-    copies = copies_for_training(
-        documents, share=config.augment.share, changes=config.augment.changes, seed=config.seed
-    )
+    augment = config.augment
+    copies = copies_for_training(documents, share=augment.share, changes=augment.changes, seed=config.seed)
     documents = [as_read(document) for document in all_with_given([*documents, *copies], members)]
     dev_documents = [as_read(document) for document in all_with_given(dev_documents, members)]
     scheme = warm.scheme(documents, submodels=config.submodels, notify=notify)
-    # Raises ConfigError for a type that no label is of, before anything is trained.
-    label_groups(config.by_type, scheme.labels)
+    label_groups(config.by_type, scheme.labels)  # raises ConfigError for a type that no label is of
     patterns = choose_patterns(config, scheme.labels, documents)
     notify(patterns.notice)
     plain, extractor = fit_feature_extractor(documents, scheme.labels, config=config, choice=patterns)
