@@ -21,7 +21,7 @@ from ensemble_deid.seeds import generator, group_folds
 from ensemble_deid.stacking.candidates import collect
 from ensemble_deid.stacking.context import CandidateContext
 from ensemble_deid.stacking.dataset import ARRAYS, KEYS, StackingDataset, build_stacking_dataset
-from ensemble_deid.stacking.search import _best_threshold, sample_rows, settings_grid, strict_f1
+from ensemble_deid.stacking.search import _best_of, sample_rows, settings_grid, strict_f1
 from ensemble_deid.stacking.stacker import SETTINGS, STATISTICS, SVM, Stacker
 from ensemble_deid.stacking.svm import ZHAO2020
 from ensemble_deid.taggers.base import Proposals
@@ -108,7 +108,7 @@ def test_where_f1_is_undefined_the_threshold_is_one_half_and_f1_stays_undefined(
     wrong = np.zeros(len(dataset), bool)
     assert strict_f1(dataset.table, np.full(len(dataset), 0.4), 0.3, wrong, 0) == 0.0
     assert strict_f1(dataset.table, np.full(len(dataset), 0.4), 0.5, wrong, 0) is None
-    _, threshold, f1 = _best_threshold(dataset.table, np.full(len(dataset), -9.0), wrong, 0)
+    threshold, f1 = _best_of(dataset.table, np.zeros(len(dataset)), wrong, 0)
     assert (threshold, f1) == (0.5, None)
 
 
