@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -296,7 +297,8 @@ def test_a_system_that_cannot_follow_the_rule_has_no_figures(
     tiny_model: Path, tiny_dev: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = iter([0.5])
-    monkeypatch.setattr("ensemble_deid.training.ablate._threshold", lambda *_: next(found, None))
+    chosen = "ensemble_deid.training.ablate.choose_threshold"
+    monkeypatch.setattr(chosen, lambda *_, **__: SimpleNamespace(threshold=next(found, None)))
     out = tmp_path / "report.json"
     arguments = ["research", "ablate", str(tiny_model), str(tiny_dev), "--out", str(out), "--jobs", "1"]
     assert main([*arguments, "--precision", "0.9"]) == 0
