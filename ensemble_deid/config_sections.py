@@ -279,8 +279,7 @@ class StackConfig(Section):
     n_best: int = Field(5, ge=1, le=100, description="tag sequences that a sequence model draws its candidates from")
     min_confidence: float = Field(0.01, ge=0, lt=1, description="candidates below it for every submodel are dropped")
     tokens: bool = Field(
-        True,
-        description="low scores for the likeliest words that no candidate covers, to raise possible recall",
+        True, description="low scores for the likeliest words that no candidate covers, to raise possible recall"
     )
     pool_weight: float = Field(
         0.0,

@@ -49,9 +49,7 @@ def add_commands(actions: Any) -> None:
         example="corpus augment demo:train --changes wrap,case --out augmented",
     )
     augment.add_argument(
-        "--changes",
-        metavar="LIST",
-        help="changes to make, such as wrap,noise (docs/corpora.md); default: all",
+        "--changes", metavar="LIST", help="changes to make, such as wrap,noise (docs/corpora.md); default: all"
     )
     for parser, run in ((resample, run_resample), (augment, run_augment)):
         _add_in_and_out(parser)

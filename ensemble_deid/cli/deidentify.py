@@ -202,13 +202,7 @@ def _shown(show: Reporter) -> "Callable[[RunProgress], None]":
     return report
 
 
-def _report(
-    summary: "RunSummary",
-    options: argparse.Namespace,
-    *,
-    tell: Callable[[str], None],
-    standard: bool,
-) -> None:
+def _report(summary: "RunSummary", options: argparse.Namespace, *, tell: Callable[[str], None], standard: bool) -> None:
     from ensemble_deid.deidentify.cells import EMPTIED, NOBODY
     from ensemble_deid.deidentify.gate import ACCEPTED, CHANGED
     from ensemble_deid.deidentify.one_pass import HARD_FORM, IN_LISTED_SENTENCES

@@ -41,10 +41,7 @@ _GOLD = "the reference annotations (a corpus, or demo:test)"
 def add_commands(commands: Any) -> None:
     """Add `evaluate` to the parser."""
     evaluate = add_command(
-        commands,
-        "evaluate",
-        "score a system, or a model, against gold",
-        example="evaluate demo:test en --out f.json",
+        commands, "evaluate", "score a system, or a model, against gold", example="evaluate demo:test en --out f.json"
     )
     _add_gold_and_system(evaluate)
     evaluate.add_argument("--full", action="store_true", help="print every table")
@@ -144,12 +141,7 @@ def _operating(
     labels = resampling(options)["labels"]
     try:
         return find_operating_points(
-            gold.documents,
-            system.scored,
-            dev=dev,
-            oracle=options.oracle,
-            threshold=system.threshold,
-            labels=labels,
+            gold.documents, system.scored, dev=dev, oracle=options.oracle, threshold=system.threshold, labels=labels
         )
     except NoScoresError:
         # The whole system may carry scores, and its few annotations with these labels none that differ.

@@ -157,10 +157,7 @@ def _orderly_termination() -> Iterator[None]:
         threading.excepthook = lambda _: None
         raise KeyboardInterrupt if number == signal.SIGINT else _Terminated
 
-    usual: dict[signal.Signals, Any] = {
-        signal.SIGINT: signal.default_int_handler,
-        signal.SIGTERM: signal.SIG_DFL,
-    }
+    usual: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
     if hasattr(signal, "SIGHUP"):
         usual[signal.SIGHUP] = signal.SIG_DFL
     # What somebody else handles, or ignores (`nohup`), stays so. Only the main thread can set handlers.

@@ -83,10 +83,7 @@ def add_model_commands(commands: Any) -> None:
     scan.set_defaults(run=run_scan)
 
     sign = add_command(
-        commands,
-        "sign",
-        "sign a model with a private key",
-        example="model sign model --key officer.pem",
+        commands, "sign", "sign a model with a private key", example="model sign model --key officer.pem"
     )
     add_model(sign)
     add_signing_key(sign, "--key")

@@ -160,11 +160,7 @@ def check_forms(files: Iterable[Path], forms: Sequence[str]) -> None:
 
 _SHARED: dict[str, dict[str, Any]] = {
     "allow-overlap": {"action": "store_true", "help": "accept notes or patients seen in training"},
-    "combiner": {
-        "metavar": "NAME",
-        "default": "svm",
-        "help": "svm (the final estimator), union, majority or per-type",
-    },
+    "combiner": {"metavar": "NAME", "default": "svm", "help": "svm (the final estimator), union, majority or per-type"},
     "device": {"choices": ("auto", "cpu", "cuda"), "help": "device for networks"},
     "group-by": {"choices": ("auto", "patient", "site"), "help": "what folds keep together"},
     "jobs": {"metavar": "N", "type": int, "help": "processes at a time"},

@@ -22,10 +22,7 @@ def add_gate(parser: CommandParser) -> None:
     """Add the options of the gate before the output."""
     parser.add_argument("--accept-unfit", action="store_true", help="write notes the model could not read; count them")
     parser.rare().add_argument(
-        "--least-recall",
-        metavar="R",
-        type=float,
-        help="least measured recall of the model; default: 0.8",
+        "--least-recall", metavar="R", type=float, help="least measured recall of the model; default: 0.8"
     )
 
 

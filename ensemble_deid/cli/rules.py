@@ -39,10 +39,7 @@ if TYPE_CHECKING:
 def add_commands(actions: Any) -> None:
     """Add these commands to the parser of `rules`."""
     show = add_command(
-        actions,
-        "show",
-        "print a model's rules, in order",
-        example="rules show en --labels DATE --top 10 --words",
+        actions, "show", "print a model's rules, in order", example="rules show en --labels DATE --top 10 --words"
     )
     add_model(show)
     show.add_argument("--labels", metavar="LIST", help="only rules that add or remove one of these labels")
@@ -52,10 +49,7 @@ def add_commands(actions: Any) -> None:
     show.set_defaults(run=run_show)
 
     check = add_command(
-        actions,
-        "check",
-        "count what each rule fixes and breaks on annotated notes",
-        example="rules check en my/dev",
+        actions, "check", "count what each rule fixes and breaks on annotated notes", example="rules check en my/dev"
     )
     add_model(check)
     check.add_argument("corpus", metavar="CORPUS", help=CORPUS)
@@ -94,10 +88,7 @@ def _add_notes(actions: Any) -> None:
     apply.set_defaults(run=run_apply)
 
     curve = add_command(
-        actions,
-        "curve",
-        "print F1 and token recall by the number of rules",
-        example="rules curve en --out curve.png",
+        actions, "curve", "print F1 and token recall by the number of rules", example="rules curve en --out curve.png"
     )
     add_model(curve)
     curve.add_argument("--out", metavar="FILE.png", type=Path, help="F1 as a picture, too")
@@ -171,10 +162,7 @@ def _add_changes(actions: Any) -> None:
     put.set_defaults(run=run_replace)
 
     restore = add_command(
-        actions,
-        "restore",
-        "undo the last `replace`: bring back the rule list before it",
-        example="rules restore model",
+        actions, "restore", "undo the last `replace`: bring back the rule list before it", example="rules restore model"
     )
     add_model(restore)
     restore.set_defaults(run=run_restore)

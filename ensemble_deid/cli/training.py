@@ -241,10 +241,7 @@ def _add_run(parser: CommandParser) -> None:
 
 def _add_ablate(commands: Any) -> None:
     ablate = add_command(
-        commands,
-        "ablate",
-        "leave each submodel out in turn",
-        example="research ablate model my/dev --out ablation.md",
+        commands, "ablate", "leave each submodel out in turn", example="research ablate model my/dev --out ablation.md"
     )
     add_model(ablate)
     ablate.add_argument("dev", metavar="DEV", help=CORPUS)

@@ -197,12 +197,7 @@ class Agreement:
 
 
 def measure_agreement(
-    a: Sequence[Document],
-    b: Sequence[Document],
-    *,
-    resamples: int = RESAMPLES,
-    level: float = LEVEL,
-    seed: int = 0,
+    a: Sequence[Document], b: Sequence[Document], *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
 ) -> Agreement:
     """Measure pairwise F1 (Hripcsak and Rothschild 2005) under every view, and Cohen's kappa per token.
 

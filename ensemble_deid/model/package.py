@@ -186,12 +186,7 @@ def build_wheel(project: Path, out: Path) -> Path:
 
 
 def export_model(
-    model: Path,
-    out: Path,
-    *,
-    shareable: bool = False,
-    compact: bool = False,
-    public: Sequence[Sequence[Document]] = (),
+    model: Path, out: Path, *, shareable: bool = False, compact: bool = False, public: Sequence[Sequence[Document]] = ()
 ) -> tuple[str, ...]:
     """Copy a model without its private files, and return the names of the files that were copied.
 

@@ -149,11 +149,7 @@ def explain(ensemble: Ensemble, document: Document, *, places: Sequence[tuple[in
 
 
 def _place(
-    start: int,
-    end: int,
-    candidates: Sequence[Candidate],
-    patterns: Sequence[PatternMatch],
-    rules: Sequence[RuleChange],
+    start: int, end: int, candidates: Sequence[Candidate], patterns: Sequence[PatternMatch], rules: Sequence[RuleChange]
 ) -> PlaceExplanation:
     def here(part: Candidate | PatternMatch | RuleChange) -> bool:
         return part.start < end and start < part.end

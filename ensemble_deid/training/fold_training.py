@@ -107,13 +107,7 @@ def run_all(
 
 
 def run_task(
-    task: Task,
-    batch: Batch,
-    dev: Batch | None,
-    *,
-    scheme: TagScheme,
-    config: Config,
-    start: Tagger | None = None,
+    task: Task, batch: Batch, dev: Batch | None, *, scheme: TagScheme, config: Config, start: Tagger | None = None
 ) -> TaskResult:
     """Run one task. The lexicon is learned from the task's own training notes, so nothing leaks into it."""
     messages: list[str] = []

@@ -25,14 +25,7 @@ from ensemble_deid.note.document import Document, grouped_by_site
 from ensemble_deid.note.reading import as_read
 from ensemble_deid.note.tokens import tokenize
 from ensemble_deid.seeds import generator, group_folds
-from ensemble_deid.training.sentence_templates import (
-    Slots,
-    Syntax,
-    has_word,
-    in_words,
-    patterns_of,
-    templates_of,
-)
+from ensemble_deid.training.sentence_templates import Slots, Syntax, has_word, in_words, patterns_of, templates_of
 
 _LONGEST = 60
 """Items of a template: a longer sentence comes again only as a copy."""

@@ -280,10 +280,7 @@ def draw_curve(points: Sequence[CurvePoint], path: Path) -> None:
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
     rules = [point.rules for point in points]
-    for name, values in (
-        ("train", [point.train_f1 for point in points]),
-        ("dev", [point.dev_f1 for point in points]),
-    ):
+    for name, values in (("train", [point.train_f1 for point in points]), ("dev", [point.dev_f1 for point in points])):
         defined = [(k, 100 * value) for k, value in zip(rules, values, strict=True) if value is not None]
         if defined:
             axes.step(*zip(*defined, strict=True), where="post", label=name)

@@ -189,11 +189,7 @@ def _file(title: str, pages: Sequence[_Page]) -> bytes:
         data
         + head
         + table
-        + b"trailer\n<< /Size %d /Root 1 0 R /Info 5 0 R >>\nstartxref\n%d\n%%%%EOF\n"
-        % (
-            size,
-            len(data),
-        )
+        + b"trailer\n<< /Size %d /Root 1 0 R /Info 5 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (size, len(data))
     )
 
 

@@ -128,9 +128,7 @@ def _reader(drawn: _Drawn, *, unit: str) -> Html:
         # To the right the threshold rises; it starts at the system's own.
         element("input", id="threshold", type="range", min=0, max=last, step=1, value=last - drawn.own),
         element(
-            "div",
-            *(element("span", f"{name} ", element("b", id=f"r-{key}")) for key, name in names),
-            class_="readout",
+            "div", *(element("span", f"{name} ", element("b", id=f"r-{key}")) for key, name in names), class_="readout"
         ),
         element("script", Html(json.dumps(rows)), type="application/json", id="curve-data"),
         class_="reader screen",
