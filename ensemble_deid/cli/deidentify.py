@@ -221,10 +221,7 @@ def _report(summary: "RunSummary", options: argparse.Namespace, *, tell: Callabl
     for counted_as in (*EMPTIED, NOBODY):
         if counts[counted_as]:
             warn(f"{counts[counted_as]} {counted_as}")
-    for counted_as in COUNTED:
-        if counts[counted_as]:
-            tell(f"{counts[counted_as]} {counted_as}")
-    for counted_as in (IN_LISTED_SENTENCES, HARD_FORM):
+    for counted_as in (*COUNTED, IN_LISTED_SENTENCES, HARD_FORM):
         if counts[counted_as]:
             tell(f"{counts[counted_as]} {counted_as}")
     where = options.table_out or ("standard output" if standard else options.out)

@@ -141,14 +141,8 @@ def choose_threshold(
     if not has_scores(dev_system):
         raise NoScoresError("a threshold needs a system that scores its annotations; all scores are the same")
     point = find_point(trace_curve(dev_gold, dev_system, view=view), rule=rule, wanted=wanted)
-    return ChosenThreshold(
-        rule,
-        wanted,
-        view,
-        threshold=None if point is None else point.threshold,
-        chosen_at=point,
-        notes=KnownNotes.of(dev_gold),
-    )
+    threshold = None if point is None else point.threshold
+    return ChosenThreshold(rule, wanted, view, threshold, chosen_at=point, notes=KnownNotes.of(dev_gold))
 
 
 def check_target(rule: ThresholdRule, wanted: float) -> None:
@@ -224,32 +218,19 @@ def find_operating_points(
         sides = (gold, system, dev_gold, dev_system)
         chosen_labels = resolve_labels(labels, {span.label for side in sides for note in side for span in note.spans})
         gold, system, dev_gold, dev_system = (select_labels(side, chosen_labels) for side in sides)
-    reported = tuple(
-        report_threshold(
-            gold,
-            system,
-            choose_threshold(dev_gold, dev_system, rule="sensitivity", wanted=wanted, view=view),
-            oracle=oracle,
-        )
-        for wanted in sensitivities
-    )
+    choices = [choose_threshold(dev_gold, dev_system, wanted=wanted, view=view) for wanted in sensitivities]
+    reported = tuple(report_threshold(gold, system, chosen, oracle=oracle) for chosen in choices)
     curve = trace_curve(gold, system, view=view)
     dev_as_it_is = trace_curve(dev_gold, dev_system, view=view).at(threshold)
     chosen = choose_threshold(dev_gold, dev_system, rule="precision", wanted=precision, view=view)
     at = report_threshold(gold, system, chosen, oracle=oracle)
     as_it_is = curve.at(threshold)
     # Hartman et al. leave a system alone whose own precision is below the cut-off.
-    adjusted = at.point is not None and _reaches(dev_as_it_is.counts.precision, precision)
-    return OperatingPoints(
-        view,
-        curve,
-        as_it_is,
-        sensitivities=reported,
-        recall_at_precision=RecallAtPrecision(
-            precision, adjusted, at.point if adjusted and at.point else as_it_is, at.oracle
-        ),
-        oracle=any(point.oracle for point in reported) or at.oracle,
-    )
+    own = dev_as_it_is.counts.precision
+    point = at.point if own is not None and own >= precision - _ROUNDING else None
+    recall = RecallAtPrecision(precision, point is not None, point or as_it_is, at.oracle)
+    oracle = any(point.oracle for point in reported) or at.oracle
+    return OperatingPoints(view, curve, as_it_is, reported, recall_at_precision=recall, oracle=oracle)
 
 
 def _reach_sensitivity(curve: Curve, wanted: float) -> OperatingPoint | None:
@@ -273,10 +254,6 @@ def _highest_recall(curve: Curve, allowed: npt.NDArray[np.intp]) -> OperatingPoi
     # Recall grows as the threshold falls, so the last is the highest; of equal recalls take the higher precision.
     best = allowed[curve.tp[allowed] == curve.tp[allowed[-1]]][0]
     return curve.point(int(best))
-
-
-def _reaches(value: float | None, wanted: float) -> bool:
-    return value is not None and value >= wanted - _ROUNDING
 
 
 _REACH: Mapping[ThresholdRule, Callable[[Curve, float], OperatingPoint | None]] = {
@@ -332,14 +309,9 @@ def threshold_from_record(record: Mapping[str, Any]) -> ChosenThreshold:
     if (threshold is None) != (at is None):
         raise EvaluationError("a stored threshold comes with the operating point it was chosen at, or without both")
     point = None if threshold is None or at is None else _point(float(threshold), at)
-    return ChosenThreshold(
-        rule=record["rule"],
-        wanted=float(record["wanted"]),
-        view=record["view"],
-        threshold=None if threshold is None else float(threshold),
-        chosen_at=point,
-        notes=_known_notes(record["notes"]),
-    )
+    threshold = None if threshold is None else float(threshold)
+    notes = _known_notes(record["notes"])
+    return ChosenThreshold(rule, float(wanted), record["view"], threshold, chosen_at=point, notes=notes)
 
 
 def _known_notes(notes: Any) -> KnownNotes:

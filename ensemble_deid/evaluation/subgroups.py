@@ -80,7 +80,9 @@ def measure_subgroups(
     """
     dimensions, without = _dimensions(kind_key, seen, name_lists)
     documents = np.array([k for k, pair in enumerate(pairs) for _ in _keys(pair)], dtype=np.int64)
-    hidden = np.array([is_hidden for pair in pairs for is_hidden in _hidden(pair)], dtype=np.int64)
+    covered = [cover(pair.system) for pair in pairs]
+    leaks = [leaking_places(p.gold, by, key)[1] for p, by in zip(pairs, covered, strict=True) for key in _keys(p)]
+    hidden = np.array([not places for places in leaks], dtype=np.int64)
     patients = tuple(pair.group for pair in pairs)
     groups: list[Subgroup] = []
     for dimension, (name_of, absent) in dimensions.items():
@@ -138,11 +140,6 @@ def _dimensions(
 
 def _keys(pair: Pair) -> list[SpanKey]:
     return sorted({span.key for span in pair.gold.spans})
-
-
-def _hidden(pair: Pair) -> list[bool]:
-    covered = cover(pair.system)
-    return [not leaking_places(pair.gold, covered, key)[1] for key in _keys(pair)]
 
 
 def _note_case(text: str) -> str | None:

@@ -136,16 +136,9 @@ def collect(
     confidence = np.array([found[key] for key in keys], dtype=np.float64).reshape(len(keys), len(submodels))
     flags = [[(key, column) in best for column in range(len(submodels))] for key in keys]
     chosen_by = np.array(flags, dtype=bool).reshape(len(keys), len(submodels))
-    places = np.array(keys, dtype=np.int32).reshape(len(keys), 4)
+    document, start, end, label = np.array(keys, dtype=np.int32).reshape(len(keys), 4).T
     table = CandidateTable(
-        labels,
-        submodels,
-        document=places[:, 0],
-        start=places[:, 1],
-        end=places[:, 2],
-        label=places[:, 3],
-        confidence=confidence,
-        chosen=chosen_by,
+        labels, submodels, document, start, end=end, label=label, confidence=confidence, chosen=chosen_by
     )
     return table.select(chosen_by.any(axis=1) | (confidence.max(axis=1, initial=0.0) >= min_confidence))
 

@@ -70,24 +70,14 @@ def ablation_results(rows: Sequence[AblationRow], rule: ThresholdTarget | None) 
         target = target_text(rule.rule, rule.wanted)
         chosen = f"Every threshold was chosen on the notes scored here, for {target}: the figures are optimistic."
     used = [f"{name}: {text}." for name, text in _MEANING.items() if any(row.members == name for row in rows)]
-    return Results(
-        [
-            [
-                Table(
-                    " ".join(["Strict entity scores; change against the first row.", chosen, *used]),
-                    (
-                        *("system", "other submodels", "threshold", "P", "R", "F1", "change"),
-                        *("paired 95% interval", "p", "token recall"),
-                    ),
-                    tuple(map(_ablation_cells, rows)),
-                )
-            ]
-        ],
-        [_ablation_record(row, rule) for row in rows],
-        draw_points(
-            [Point(row.name, None if row.counts is None else row.counts.f1) for row in rows], measure="strict F1"
-        ),
+    caption = " ".join(["Strict entity scores; change against the first row.", chosen, *used])
+    columns = (
+        *("system", "other submodels", "threshold", "P", "R", "F1", "change"),
+        *("paired 95% interval", "p", "token recall"),
     )
+    table = Table(caption, columns, tuple(map(_ablation_cells, rows)))
+    points = [Point(row.name, None if row.counts is None else row.counts.f1) for row in rows]
+    return Results([[table]], [_ablation_record(row, rule) for row in rows], draw_points(points, measure="strict F1"))
 
 
 def _ablation_cells(row: AblationRow) -> tuple[str, ...]:

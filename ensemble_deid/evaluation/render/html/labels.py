@@ -108,19 +108,12 @@ def subgroup_section(subgroups: Subgroups, resampling: Resampling, *, brief: boo
     `brief` counts groups of few patients instead of listing them.
     """
     dimensions = list(dict.fromkeys(group.dimension for group in subgroups.groups))
-    tables = [
-        _table(dimension, [g for g in subgroups.groups if g.dimension == dimension], brief=brief)
-        for dimension in dimensions
-    ]
+    found = {name: [g for g in subgroups.groups if g.dimension == name] for name in dimensions}
+    tables = [_table(dimension, groups, brief=brief) for dimension, groups in found.items()]
     left_out = [element("p", f"{dimension}: {why}") for dimension, why in subgroups.without.items()]
-    return section(
-        "subgroups",
-        "Subgroups",
-        element("p", _meaning(resampling)),
-        element("p", verdict(subgroups.groups), class_="flag" if any(g.worse for g in subgroups.groups) else None),
-        *tables,
-        *left_out,
-    )
+    flag = "flag" if any(group.worse for group in subgroups.groups) else None
+    said = [element("p", _meaning(resampling)), element("p", verdict(subgroups.groups), class_=flag)]
+    return section("subgroups", "Subgroups", *said, *tables, *left_out)
 
 
 def _table(dimension: str, groups: Sequence[Subgroup], *, brief: bool) -> Html:
