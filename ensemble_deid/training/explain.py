@@ -310,44 +310,28 @@ def _warning(text: str | None) -> Html:
 def _section(place: PlaceExplanation, explanation: Explanation, text: str | None) -> Html:
     head = f"{place.start}-{place.end}{_quote(text, place.start, place.end)}: "
     verdict = element("span", "found", class_="found") if place.found else element("span", "not found", class_="missed")
+    candidates = [
+        (
+            f"{c.start}-{c.end} {c.label}{_quote(text, c.start, c.end)}",
+            ", ".join(f"{p.submodel} {four_digits(p.confidence)}{'*' if p.answer else ''}" for p in c.proposals),
+            outcome_text(c, explanation),
+        )
+        for c in place.candidates
+    ]
+    unused = "no: an earlier pattern took its place"
+    patterns = [(m.pattern, f"{m.start}-{m.end} {m.label}", "yes" if m.used else unused) for m in place.patterns]
+    rules = [(str(rule.number), f"{rule.start}-{rule.end}", rule.words) for rule in place.rules]
+    confidences = "Proposed by, with confidence (* its own answer)"
     tables = [
-        _table(
-            "Candidates",
-            ("Span", "Proposed by, with confidence (* its own answer)", "Outcome"),
-            [
-                (
-                    f"{c.start}-{c.end} {c.label}{_quote(text, c.start, c.end)}",
-                    ", ".join(
-                        f"{p.submodel} {four_digits(p.confidence)}{'*' if p.answer else ''}" for p in c.proposals
-                    ),
-                    outcome_text(c, explanation),
-                )
-                for c in place.candidates
-            ],
-        ),
-        _table(
-            "Patterns",
-            ("Pattern", "Match", "Used"),
-            [
-                (
-                    m.pattern,
-                    f"{m.start}-{m.end} {m.label}",
-                    "yes" if m.used else "no: an earlier pattern took its place",
-                )
-                for m in place.patterns
-            ],
-        ),
-        _table(
-            "Rules, in the order in which they changed tags",
-            ("Rule", "At", "What it does"),
-            [(str(rule.number), f"{rule.start}-{rule.end}", rule.words) for rule in place.rules],
-        ),
+        _table("Candidates", ("Span", confidences, "Outcome"), candidates),
+        _table("Patterns", ("Pattern", "Match", "Used"), patterns),
+        _table("Rules, in the order in which they changed tags", ("Rule", "At", "What it does"), rules),
     ]
     nothing = None if place.candidates else element("p", "No submodel proposed anything here.")
     return element("section", element("h2", join([head, verdict])), nothing, *tables)
 
 
-def _table(title: str, header: tuple[str, ...], rows: list[tuple[str, ...]]) -> Html | None:
+def _table(title: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Html | None:
     return data_table(title, header, rows, words=len(header)) if rows else None
 
 

@@ -39,7 +39,7 @@ def confusion_section(errors: ErrorList) -> Html:
     ends: list[str | None] = [*names, None]
     wrong = {both: n for both, n in errors.confusion.items() if both[0] != both[1]}
     most = max(wrong.values(), default=1)
-    head = [
+    names_of_columns = [
         element("th", "gold ╲ system", scope="col"),
         *(element("th", element("span", n or NONE), scope="col") for n in ends),
     ]
@@ -55,31 +55,20 @@ def confusion_section(errors: ErrorList) -> Html:
         ((gold, system, n) for (gold, system), n in wrong.items() if gold and system),
         key=lambda row: (-row[2], row[0] or "", row[1] or ""),
     )
-    table = element(
-        "table",
-        element(
-            "caption",
-            "Annotations by gold and system label, where they are at the same place or overlap. "
-            f"Column {NONE}: gold annotations without a counterpart (missed in the list of errors); row {NONE}: "
-            "annotations of the system without one (spurious).",
-        ),
-        element("thead", element("tr", *head)),
-        element("tbody", *rows),
-        class_="matrix",
+    caption = element(
+        "caption",
+        "Annotations by gold and system label, where they are at the same place or overlap. "
+        f"Column {NONE}: gold annotations without a counterpart (missed in the list of errors); row {NONE}: "
+        "annotations of the system without one (spurious).",
     )
-    return section(
-        "confusion",
-        "Confusion of labels",
-        scroll("Confusion of labels", table),
-        data_table(
-            "Most frequent confusions",
-            ("Gold", "System", "Annotations"),
-            [(gold or NONE, system or NONE, f"{n:,}") for gold, system, n in listed[:15]],
-            words=2,
-        )
-        if listed
-        else element("p", "No label is taken for another."),
-    )
+    head, body = element("thead", element("tr", *names_of_columns)), element("tbody", *rows)
+    matrix = scroll("Confusion of labels", element("table", caption, head, body, class_="matrix"))
+    frequent = element("p", "No label is taken for another.")
+    if listed:
+        most_frequent = [(gold or NONE, system or NONE, f"{n:,}") for gold, system, n in listed[:15]]
+        columns = ("Gold", "System", "Annotations")
+        frequent = data_table("Most frequent confusions", columns, most_frequent, words=2)
+    return section("confusion", "Confusion of labels", matrix, frequent)
 
 
 def _confusion_cells(

@@ -85,17 +85,11 @@ class NotesPage:
         """Add what was found over all notes and which notes are missing."""
         rows = [f"{label} {n:,}" for label, n in sorted(self.labels.items(), key=lambda item: (-item[1], item[0]))]
         problems = [element("li", problem) for problem in self.withheld]
-        self._write(
-            element(
-                "section",
-                element("h2", "All notes"),
-                element("p", f"Notes: {self.notes:,}. Spans by label: {', '.join(rows) or 'none'}."),
-                element("p", element("strong", f"Withheld, and not on this page: {len(problems):,}."))
-                if problems
-                else None,
-                element("ul", *problems) if problems else None,
-            )
-        )
+        parts = [element("p", f"Notes: {self.notes:,}. Spans by label: {', '.join(rows) or 'none'}.")]
+        if problems:
+            count = element("strong", f"Withheld, and not on this page: {len(problems):,}.")
+            parts += [element("p", count), element("ul", *problems)]
+        self._write(element("section", element("h2", "All notes"), *parts))
 
     def _write(self, html: Html) -> None:
         # Half a character, which a JSON escape can leave in a note, cannot be written to a file.
@@ -114,22 +108,9 @@ def notes_page(path: Path, *, title: str, about: str = _ABOUT) -> Iterator[Notes
         stream.write(b'<!DOCTYPE html>\n<html lang="en">')
         page._write(static_head(title, style=_STYLE))
         stream.write(b"<body>")
-        page._write(
-            join(
-                [
-                    element(
-                        "p",
-                        element("strong", "This page contains protected health information (PHI)."),
-                        " Keep it where the notes are kept.",
-                        class_="warning",
-                        role="note",
-                    ),
-                    element("h1", title),
-                    element("p", about),
-                    element("p", join(legend, " ")),
-                ]
-            )
-        )
+        strong = element("strong", "This page contains protected health information (PHI).")
+        warning = element("p", strong, " Keep it where the notes are kept.", class_="warning", role="note")
+        page._write(join([warning, element("h1", title), element("p", about), element("p", join(legend, " "))]))
         yield page
         page.finish()
         stream.write(b"</body></html>\n")
