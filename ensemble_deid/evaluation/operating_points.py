@@ -5,12 +5,11 @@ Inform Decis Mak), "R@P", after Eban et al. 2017, for recall at precision.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from ensemble_deid.evaluation.curve import CURVE_VIEWS, Curve, OperatingPoint, has_scores, trace_curve
 from ensemble_deid.evaluation.pairs import EvaluationError, select_labels
@@ -167,7 +166,20 @@ def target_text(rule: ThresholdRule, wanted: float) -> str:
 
 def find_point(curve: Curve, *, rule: ThresholdRule, wanted: float) -> OperatingPoint | None:
     """Return the operating point that `choose_threshold` describes; None where the curve has none."""
-    return _REACH[rule](curve, wanted)
+    if not curve.gold:
+        return None
+    if rule == "sensitivity":
+        enough = np.flatnonzero(curve.tp / curve.gold >= wanted - _ROUNDING)
+        return curve.point(int(enough[0])) if len(enough) else None
+    if rule == "precision":
+        allowed = np.flatnonzero(curve.tp / (curve.tp + curve.fp) >= wanted - _ROUNDING)
+    else:
+        allowed = np.flatnonzero(1000 * curve.fp <= wanted * curve.tokens)
+    if not len(allowed):
+        return None
+    # Recall grows as the threshold falls, so the last is the highest; of equal recalls take the higher precision.
+    best = allowed[curve.tp[allowed] == curve.tp[allowed[-1]]][0]
+    return curve.point(int(best))
 
 
 def report_threshold(
@@ -231,36 +243,6 @@ def find_operating_points(
     recall = RecallAtPrecision(precision, point is not None, point or as_it_is, at.oracle)
     oracle = any(point.oracle for point in reported) or at.oracle
     return OperatingPoints(view, curve, as_it_is, reported, recall_at_precision=recall, oracle=oracle)
-
-
-def _reach_sensitivity(curve: Curve, wanted: float) -> OperatingPoint | None:
-    if not curve.gold:
-        return None
-    enough = np.flatnonzero(curve.tp / curve.gold >= wanted - _ROUNDING)
-    return curve.point(int(enough[0])) if len(enough) else None
-
-
-def _reach_precision(curve: Curve, wanted: float) -> OperatingPoint | None:
-    return _highest_recall(curve, np.flatnonzero(curve.tp / (curve.tp + curve.fp) >= wanted - _ROUNDING))
-
-
-def _reach_false_positives(curve: Curve, wanted: float) -> OperatingPoint | None:
-    return _highest_recall(curve, np.flatnonzero(1000 * curve.fp <= wanted * curve.tokens))
-
-
-def _highest_recall(curve: Curve, allowed: npt.NDArray[np.intp]) -> OperatingPoint | None:
-    if not len(allowed) or not curve.gold:
-        return None
-    # Recall grows as the threshold falls, so the last is the highest; of equal recalls take the higher precision.
-    best = allowed[curve.tp[allowed] == curve.tp[allowed[-1]]][0]
-    return curve.point(int(best))
-
-
-_REACH: Mapping[ThresholdRule, Callable[[Curve, float], OperatingPoint | None]] = {
-    "sensitivity": _reach_sensitivity,
-    "precision": _reach_precision,
-    "false-positives": _reach_false_positives,
-}
 
 
 CHOSEN = "threshold"

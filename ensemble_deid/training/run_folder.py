@@ -191,7 +191,10 @@ def _digest_of_notes(documents: Sequence[Document]) -> str:
 
 def write_proposals(proposals: Proposals, folder: Path) -> None:
     """Write proposals so that `read_proposals` returns equal ones."""
-    spans = {name: [[_values(span) for span in found] for found in getattr(proposals, name)] for name in _LISTS}
+    spans = {
+        name: [[(s.start, s.end, s.label, s.score, s.source) for s in found] for found in getattr(proposals, name)]
+        for name in _LISTS
+    }
     lengths = [len(scores.phi) for scores in proposals.tokens]
     (folder / _SPANS).write_text(json.dumps({**spans, "lengths": lengths}, ensure_ascii=False), encoding="utf-8")
     if proposals.tokens:
@@ -200,10 +203,6 @@ def write_proposals(proposals: Proposals, folder: Path) -> None:
 
 
 _LISTS, _ARRAYS = ("best", "candidates"), ("phi", "label")
-
-
-def _values(span: Span) -> list[Any]:
-    return [span.start, span.end, span.label, span.score, span.source]
 
 
 def read_proposals(folder: Path) -> Proposals:

@@ -103,12 +103,9 @@ def _run_together(before: SentenceItem, item: SentenceItem) -> bool:
     return all(part.kind or _class_of(part.text) for part in (before, item))
 
 
-def _spaced(places: list[tuple[int, int]], k: int) -> bool:
-    return k > 0 and places[k - 1][1] < places[k][0]
-
-
 def _literal(text: str, places: list[tuple[int, int]], k: int) -> SentenceItem:
-    return SentenceItem(LITERAL, text[slice(*places[k])], _spaced(places, k))
+    start, end = places[k]
+    return SentenceItem(LITERAL, text[start:end], k > 0 and places[k - 1][1] < start)
 
 
 def _masked(text: str, places: list[tuple[int, int]], low: int, high: int) -> list[SentenceItem]:
