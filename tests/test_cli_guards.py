@@ -62,7 +62,8 @@ LINES = {
     "model export": ("<model> --out >>made/",),
     "model scan": ("<model> <notes> --control <more> --out >scan.json",),
     "model package": (
-        "<model> --name x --version 1 --licence <licence.txt> --score <notes> --out >>made/ --wheel :wheels",
+        "<model> --name x --version 1 --licence <licence.txt> --score <notes> --public-notes <more> --out >>made/ "
+        "--wheel :wheels",
     ),
     "review start": ("<model> <notes> --store >decisions.sqlite",),
     "audit report": ("<run> <audit> --out >report.json",),
