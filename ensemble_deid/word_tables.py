@@ -111,7 +111,7 @@ class PhraseTable:
         return cls(phrases if phrases.in_order else StringTable.of(phrases), longest)
 
     def by_first_word(self, words: Sequence[str]) -> dict[str, frozenset[tuple[str, ...]]]:
-        """Return the phrases that begin with each of the words, as tuples of words; words that begin none are left out."""
+        """Return the phrases that begin with each word, as tuples of words; words that begin none are left out."""
         possible = self.phrases.may_begin_with([f"{word} " for word in words]) | (self.phrases.find(words) >= 0)
         found = {words[place]: self._that_begin(words[place]) for place in np.flatnonzero(possible).tolist()}
         return {word: phrases for word, phrases in found.items() if phrases}

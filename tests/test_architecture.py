@@ -16,6 +16,7 @@ FLOORS = (
         "arrays",
         "errors",
         "resources",
+        "compiled",
         "mapped",
         "word_tables",
         "reproducible",

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.arrays import Floats, Int32s, Int64s, row_products
+from ensemble_deid.compiled import core
 from ensemble_deid.note.tags import TagScheme
 
 
@@ -47,10 +48,17 @@ def n_best(
     With `likely` (batch, time, tags), in ascending order, only taggings among these tags are searched.
     """
     size, time, tags = emissions.shape
-    running = _running(lengths)
     if likely is None:
         likely = _likely_tags(chain, emissions, lengths, min(n, tags))
     width = likely.shape[2]
+    paths = np.zeros((size, n, time), dtype=np.int32)
+    if core is not None:
+        scores = np.empty((size, n))
+        given = zip((emissions, likely, lengths), (np.float64, np.int64, np.int32), strict=True)
+        arrays = [np.ascontiguousarray(values, dtype) for values, dtype in given]
+        core.n_best((chain.transitions, chain.start, chain.end), *arrays, paths, scores, (time, tags, width, n))
+        return paths, scores
+    running = _running(lengths)
     # (batch, width, n): the n best scores of paths that end in a likely tag
     score = np.full((size, width, n), -np.inf)
     score[:, :, 0] = np.take_along_axis(chain.start + emissions[:, 0], likely[:, 0], axis=1)
@@ -69,7 +77,6 @@ def n_best(
     final = (score + chain.end[likely[rows[:, 0], lengths - 1]][:, :, None]).reshape(size, width * n)
     state = top(final, n)
     scores = np.take_along_axis(final, state, axis=1)
-    paths = np.zeros((size, n, time), dtype=np.int32)
     for t in range(time - 1, -1, -1):
         k = running[t]
         # A state is the place of a tag among the likely ones, and the rank of a path that ends in it.
@@ -100,7 +107,7 @@ def _likely_tags(chain: LinearChain, emissions: Floats, lengths: Int32s, n: int)
         onward = backward[:k, t + 1] + emissions[:k, t + 1]
         # (batch, from, to)
         backward[:k, t] = (onward[:, None, :] + chain.transitions).max(axis=2)
-    return np.sort(top(forward + backward, n), axis=2)
+    return sorted_top(forward + backward, n)
 
 
 def top(values: Floats, n: int) -> Int64s:
@@ -110,6 +117,15 @@ def top(values: Floats, n: int) -> Int64s:
     part = np.sort(np.argpartition(-values, n - 1, axis=-1)[..., :n], axis=-1)
     order = np.argsort(-np.take_along_axis(values, part, axis=-1), axis=-1, kind="stable")
     return np.take_along_axis(part, order, axis=-1)
+
+
+def sorted_top(values: Floats, n: int) -> Int64s:
+    """Return the indexes of n of the largest of the last axis, ascending."""
+    if core is None or values.shape[-1] <= n:
+        return np.sort(top(values, n), axis=-1)
+    found = np.empty((*values.shape[:-1], n), dtype=np.int64)
+    core.likely_tags(np.ascontiguousarray(values), found, values.shape[-1], n)
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 
 from ensemble_deid.arrays import Floats, Int32s, Int64s
+from ensemble_deid.compiled import core
 from ensemble_deid.config import CrfConfig
 from ensemble_deid.errors import ModelError, needs_extra
 from ensemble_deid.features.batch import Batch
@@ -22,7 +23,7 @@ from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import LinearChain
 from ensemble_deid.taggers.crf.crfsuite_file import read_crfsuite
-from ensemble_deid.taggers.crf.weights import CrfWeights
+from ensemble_deid.taggers.crf.weights import CrfWeights, WindowWeights
 from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, STANZA_WINDOWS, knowledge_windows, read_windows
 from ensemble_deid.taggers.decoding import decode, tag_probabilities
 from ensemble_deid.taggers.sequences import chain_proposals, merge_lines, sequence_of_rows
@@ -102,6 +103,18 @@ class CrfTagger:
         """Return the score of every tag at every token, (n_tokens, tags), and the first row of each sequence."""
         starts, sequence = _sequences(batch, self.config)
         scores = np.zeros((len(batch.tokens), len(self.scheme.tags)))
+        weights, valued = self.weights, self._valued(batch, sequence)
+        if core is None:
+            for known, values, sizes in valued:
+                self._add(scores, *known.places(values, sizes))
+        else:
+            windows = [(known.keys, known.first, tuple(values), tuple(sizes)) for known, values, sizes in valued]
+            arrays = (weights.begins, weights.label, self.tag, weights.weight)
+            core.add_windows(scores, scores.shape[1], arrays, windows)
+        return scores, starts
+
+    def _valued(self, batch: Batch, sequence: Int32s) -> Iterator[tuple[WindowWeights, list[Int64s], list[int]]]:
+        """Yield the windows that have weights, the number of each token's value, and how many values there are."""
         numbers: dict[str, Int64s] = {}
         shifted: dict[Window, Int64s] = {}
         for name, windows in _named_windows(batch, self.config):
@@ -116,10 +129,7 @@ class CrfTagger:
                     pad = len(batch.table[window.column].values)
                     shifted[window] = numbers[window.column][codes_at(codes, window.first, sequence, pad)]
             sizes = [len(self.weights.columns[window.column]) for window in windows]
-            tokens, places = known.places([shifted[window] for window in windows], sizes)
-            if len(tokens):
-                self._add(scores, tokens, places + known.first)
-        return scores, starts
+            yield known, [shifted[window] for window in windows], sizes
 
     def _add(self, scores: Floats, tokens: Int64s, attributes: Int64s) -> None:
         """Add an attribute's weights to the scores of each token."""
@@ -131,10 +141,7 @@ class CrfTagger:
         at = np.arange(len(row)) + np.repeat(begin - np.cumsum(sizes) + sizes, sizes)
         dense = np.zeros((len(distinct), scores.shape[1]))
         dense[row, self.tag[weights.label[at]]] = weights.weight[at]
-        if len(tokens) == len(scores):
-            scores += dense[number]
-        else:
-            scores[tokens] += dense[number]
+        scores[tokens] += dense[number]
 
     def save(self, directory: Path) -> None:
         """Write the weights."""
