@@ -3,14 +3,13 @@
 import re
 from collections.abc import Iterable, Iterator
 from datetime import date
+from functools import cache
 
 from ensemble_deid.deidentify.known.words import Words, compacted
 from ensemble_deid.note.number_words import BELOW_TWENTY, ORDINALS, TENS
 from ensemble_deid.surrogates.date_forms import MONTH_STYLES
 
 _VALUE = re.compile(r"(\d{4})-?(\d{2})-?(\d{2})(?:[T ].*)?", re.DOTALL)
-_MONTHS = {compacted(name): number for style in MONTH_STYLES for number, name in enumerate(style, start=1)}
-_MONTHS |= {roman: number for number, roman in enumerate("i ii iii iv v vi vii viii ix x xi xii".split(), start=1)}
 _BETWEEN = frozenset("st nd rd th the of and day in year de del y el dia ano".split())
 _MOST_WORDS = 12
 
@@ -70,10 +69,18 @@ def _runs(words: Words, first: int) -> Iterator[tuple[int, tuple[str, ...]]]:
             yield number, tuple(parts)
 
 
+@cache
+def _months() -> dict[str, int]:
+    """Return the number of each month by its names; reading these takes longer than most imports."""
+    months = {compacted(name): number for style in MONTH_STYLES for number, name in enumerate(style, start=1)}
+    roman = "i ii iii iv v vi vii viii ix x xi xii".split()
+    return months | {name: number for number, name in enumerate(roman, start=1)}
+
+
 def date_part(word: str) -> str:
     """Return a part of a date as `date_forms` has it: the number of a month by its name, no leading zero."""
-    if word in _MONTHS:
-        return f"month {_MONTHS[word]}"
+    if word in _months():
+        return f"month {_months()[word]}"
     return word.lstrip("0") if word.isdecimal() and len(word) <= 2 else word
 
 
