@@ -1,9 +1,18 @@
-"""The compiled core, where the installation has it; `core` is None otherwise."""
+"""Whether the compiled core is used: where it is missing or turned off, numpy computes the same."""
 
-from types import ModuleType
+import os
 
-core: ModuleType | None
+SWITCH = "ENSEMBLE_DEID_CORE"
+"""The environment variable that turns the core off with the value `none`."""
+
 try:
-    from ensemble_deid import _core as core
+    import ensemble_deid._core  # noqa: F401
+
+    _FOUND = True
 except ImportError:
-    core = None
+    _FOUND = False
+
+
+def has_core() -> bool:
+    """Return whether `ensemble_deid._core` can be imported and is wanted."""
+    return _FOUND and os.environ.get(SWITCH) != "none"

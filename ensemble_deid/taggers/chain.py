@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.arrays import Floats, Int32s, Int64s, row_products
-from ensemble_deid.compiled import core
+from ensemble_deid.compiled import has_core
 from ensemble_deid.note.tags import TagScheme
 
 
@@ -52,11 +52,13 @@ def n_best(
         likely = _likely_tags(chain, emissions, lengths, min(n, tags))
     width = likely.shape[2]
     paths = np.zeros((size, n, time), dtype=np.int32)
-    if core is not None:
+    if has_core():
+        from ensemble_deid import _core
+
         scores = np.empty((size, n))
         given = zip((emissions, likely, lengths), (np.float64, np.int64, np.int32), strict=True)
         arrays = [np.ascontiguousarray(values, dtype) for values, dtype in given]
-        core.n_best((chain.transitions, chain.start, chain.end), *arrays, paths, scores, (time, tags, width, n))
+        _core.n_best((chain.transitions, chain.start, chain.end), *arrays, paths, scores, (time, tags, width, n))
         return paths, scores
     running = _running(lengths)
     # (batch, width, n): the n best scores of paths that end in a likely tag
@@ -121,10 +123,12 @@ def top(values: Floats, n: int) -> Int64s:
 
 def sorted_top(values: Floats, n: int) -> Int64s:
     """Return the indexes of n of the largest of the last axis, ascending."""
-    if core is None or values.shape[-1] <= n:
+    if not has_core() or values.shape[-1] <= n:
         return np.sort(top(values, n), axis=-1)
+    from ensemble_deid import _core
+
     found = np.empty((*values.shape[:-1], n), dtype=np.int64)
-    core.likely_tags(np.ascontiguousarray(values), found, values.shape[-1], n)
+    _core.likely_tags(np.ascontiguousarray(values), found, values.shape[-1], n)
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 
 from ensemble_deid.arrays import Floats, Int32s, Int64s
-from ensemble_deid.compiled import core
+from ensemble_deid.compiled import has_core
 from ensemble_deid.config import CrfConfig
 from ensemble_deid.errors import ModelError, needs_extra
 from ensemble_deid.features.batch import Batch
@@ -104,13 +104,15 @@ class CrfTagger:
         starts, sequence = _sequences(batch, self.config)
         scores = np.zeros((len(batch.tokens), len(self.scheme.tags)))
         weights, valued = self.weights, self._valued(batch, sequence)
-        if core is None:
+        if not has_core():
             for known, values, sizes in valued:
                 self._add(scores, *known.places(values, sizes))
         else:
+            from ensemble_deid import _core
+
             windows = [(known.keys, known.first, tuple(values), tuple(sizes)) for known, values, sizes in valued]
             arrays = (weights.begins, weights.label, self.tag, weights.weight)
-            core.add_windows(scores, scores.shape[1], arrays, windows)
+            _core.add_windows(scores, scores.shape[1], arrays, windows)
         return scores, starts
 
     def _valued(self, batch: Batch, sequence: Int32s) -> Iterator[tuple[WindowWeights, list[Int64s], list[int]]]:
