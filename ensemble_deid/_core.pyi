@@ -26,12 +26,12 @@ def likely_tags(values: Floats, found: Int64s, n_tags: int, n: int, /) -> None:
 
 def n_best(
     chain: tuple[Floats, Floats, Floats],
-    emissions: Floats,
-    likely: Int64s,
-    lengths: Int32s,
-    paths: Int32s,
-    scores: Floats,
+    given: tuple[Floats, Int64s, Int32s],
+    found: tuple[Int32s, Floats],
     sizes: tuple[int, int, int, int],
     /,
 ) -> None:
-    """Fill paths and scores as `taggers.chain.n_best` returns them; `sizes` are time, tags, likely tags and n."""
+    """Fill `found` as `taggers.chain.n_best` returns it, `given` emissions, likely tags and lengths.
+
+    `sizes` are the steps, tags, likely tags and n.
+    """

@@ -207,10 +207,15 @@ class StringTable(Sequence[str]):
         return low
 
     def _bytes(self, place: int) -> bytes:
-        return self.text[int(self.starts[place]) : int(self.ends[place])].tobytes()
+        return self.text[self.starts[place] : self.ends[place]].tobytes()
 
     def __contains__(self, string: object) -> bool:
-        return isinstance(string, str) and int(self.find([string])[0]) >= 0
+        if not isinstance(string, str):
+            return False
+        encoded = string.encode("utf-8", "surrogatepass")
+        head = np.uint64(int.from_bytes(encoded[:_HEAD].ljust(_HEAD, b"\0"), "big"))
+        low, high = (int(self.heads.searchsorted(head, side)) for side in ("left", "right"))
+        return self._between(encoded, low, high) >= 0
 
     def __len__(self) -> int:
         return len(self.ends)

@@ -76,9 +76,9 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
         core.add_windows(np.zeros(4), 2, sound, [(np.zeros(1, np.uint16), 1, (np.zeros(2, np.int64),), (1,))])
     with pytest.raises(ValueError, match="other tokens"):
         core.add_windows(np.zeros(6), 2, sound, window)
-    scores = (np.zeros((2, 2)), np.zeros(2), np.zeros(2))
+    scores, found = (np.zeros((2, 2)), np.zeros(2), np.zeros(2)), (np.zeros(4, np.int32), np.zeros(2))
     for lengths, likely in ((ints, long), (ints + 3, long), (ints + 2, long + 2), (ints + 2, long[1:])):
         with pytest.raises(ValueError, match="fit"):
-            core.n_best(scores, np.zeros(8), likely, lengths, np.zeros(4, np.int32), np.zeros(2), (2, 2, 1, 1))
+            core.n_best(scores, (np.zeros(8), likely, lengths), found, (2, 2, 1, 1))
     with pytest.raises(ValueError, match="fit"):
         core.likely_tags(np.zeros(4), np.zeros(4, np.int64), 2, 3)

@@ -104,14 +104,14 @@ static void search(const Search *s, const double *emissions, const int64_t *like
     }
 }
 
-/* n_best((transitions, start, end), emissions, likely, lengths, paths, scores, (time, tags, width, n)) */
+/* n_best((transitions, start, end), (emissions, likely, lengths), (paths, scores), (time, tags, width, n)) */
 PyObject *core_n_best(PyObject *module, PyObject *args) {
     enum { TRANSITIONS, START, END, EMISSIONS, LIKELY, LENGTHS, PATHS, SCORES, ALL };
     Py_buffer b[ALL];
     Py_ssize_t time;
     Search s = {0};
     (void)module;
-    if (!PyArg_ParseTuple(args, "(y*y*y*)y*y*y*w*w*(nnnn)", &b[TRANSITIONS], &b[START], &b[END], &b[EMISSIONS], &b[LIKELY],
+    if (!PyArg_ParseTuple(args, "(y*y*y*)(y*y*y*)(w*w*)(nnnn)", &b[TRANSITIONS], &b[START], &b[END], &b[EMISSIONS], &b[LIKELY],
                           &b[LENGTHS], &b[PATHS], &b[SCORES], &time, &s.tags, &s.width, &s.n))
         return NULL;
     Py_ssize_t size = b[LENGTHS].len / 4, most = 1 << 20, states = s.width * s.n;

@@ -56,9 +56,9 @@ def n_best(
         from ensemble_deid import _core
 
         scores = np.empty((size, n))
-        given = zip((emissions, likely, lengths), (np.float64, np.int64, np.int32), strict=True)
-        arrays = [np.ascontiguousarray(values, dtype) for values, dtype in given]
-        _core.n_best((chain.transitions, chain.start, chain.end), *arrays, paths, scores, (time, tags, width, n))
+        given = np.ascontiguousarray(emissions, np.float64), np.ascontiguousarray(likely), lengths.astype(np.int32)
+        chained = (chain.transitions, chain.start, chain.end)
+        _core.n_best(chained, given, (paths, scores), (time, tags, width, n))
         return paths, scores
     running = _running(lengths)
     # (batch, width, n): the n best scores of paths that end in a likely tag
