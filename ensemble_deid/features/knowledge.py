@@ -149,7 +149,7 @@ def _matches(
 
 
 def _longest(found: frozenset[tuple[str, ...]], words: Sequence[str], row: int, end: int, hidden: bool) -> int:
-    for size in range(min(_LONGEST_PHRASE, end - row), 0, -1):
+    for size in range(min(max(map(len, found)), end - row), 0, -1):
         phrase = tuple(words[row : row + size])
         if phrase in found and not (hidden and is_hidden(" ".join(phrase))):
             return size
