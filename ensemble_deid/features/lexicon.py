@@ -157,13 +157,15 @@ def lexicon_columns(
         own_phrases, own_words = _mentions(documents, tokens, lower, [document.group for document in documents])
     tags: list[str] = []
     known: list[str] = []
+    seen_by_all: dict[str, str] = {}
     bounds = tokens.document_starts.tolist()
     for document, low, high in zip(documents, bounds, bounds[1:], strict=False):
         words = lower[low:high]
         mine = own_phrases.get(document.group, set())
         tags.extend(_phrase_tags(words, lexicon, mine))
         own = own_words.get(document.group, set())
-        seen = {word: _known_word(word, lexicon, own) for word in dict.fromkeys(words)}
+        seen = {} if own else seen_by_all
+        seen |= {word: _known_word(word, lexicon, own) for word in set(words) - seen.keys()}
         known.extend(seen[word] for word in words)
     return {"lexicon": Column.from_strings(tags), "known_word": Column.from_strings(known)}
 
