@@ -21,6 +21,14 @@ def add_windows(
     weight; a window is its keys, the attribute of the first of them, and the tokens' values and their number by part.
     """
 
+def forward_backward(
+    chances: tuple[Floats, Floats, Floats, Floats], lengths: Int32s, found: tuple[Floats, Floats, Floats], time: int, /
+) -> None:
+    """Fill the arrays of `taggers.chain.Marginals`: forward, backward and local, the last of which has exp(emissions).
+
+    `chances` are moves, moves turned round, start and end.
+    """
+
 def likely_tags(values: Floats, found: Int64s, n_tags: int, n: int, /) -> None:
     """Fill `found` (rows, n) with the indexes of the n largest of each row of `values`, ascending."""
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ensemble_deid.compiled import SWITCH, has_core
-from ensemble_deid.taggers.chain import LinearChain, n_best, sorted_top
+from ensemble_deid.taggers.chain import LinearChain, Marginals, n_best, sorted_top
 
 pytestmark = pytest.mark.skipif(not has_core(), reason="the compiled core is not installed")
 
@@ -30,6 +30,20 @@ def test_the_n_best_taggings_are_numpys(seed: int, monkeypatch: pytest.MonkeyPat
     for ours, theirs in zip(compiled, plain, strict=True):
         rows = finite if ours.shape[:2] == finite.shape else slice(None)
         assert np.array_equal(ours[rows], theirs[rows])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_passes_are_numpys_to_the_last_digits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(seed)
+    tags = int(rng.integers(1, 30))
+    lengths = np.sort(rng.integers(1, 40, size=5)).astype(np.int32)[::-1]
+    chain = LinearChain(*(3 * rng.normal(size=shape) for shape in ((tags, tags), tags, tags)))
+    emissions = 5 * rng.normal(size=(5, int(lengths[0]), tags))
+    compiled = Marginals.from_emissions(chain, emissions, lengths)
+    monkeypatch.setenv(SWITCH, "none")
+    plain = Marginals.from_emissions(chain, emissions, lengths)
+    for name in ("forward", "backward", "local"):
+        assert np.allclose(getattr(compiled, name), getattr(plain, name), rtol=1e-12, atol=0.0)
 
 
 @pytest.mark.parametrize("key", [np.uint16, np.uint32, np.uint64])
@@ -80,5 +94,10 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
     for lengths, likely in ((ints, long), (ints + 3, long), (ints + 2, long + 2), (ints + 2, long[1:])):
         with pytest.raises(ValueError, match="fit"):
             core.n_best(scores, (np.zeros(8), likely, lengths), found, (2, 2, 1, 1))
+    chances, eight = (np.eye(2), np.eye(2), np.ones(2), np.ones(2)), np.ones(8)
+    core.forward_backward(chances, ints + 2, (eight, eight, eight), 2)
+    for lengths, last in ((ints, eight), (ints + 3, eight), (ints + 2, eight[1:])):
+        with pytest.raises(ValueError, match="fit"):
+            core.forward_backward(chances, lengths, (eight, eight, last), 2)
     with pytest.raises(ValueError, match="fit"):
         core.likely_tags(np.zeros(4), np.zeros(4, np.int64), 2, 3)

@@ -12,6 +12,7 @@ int take_array(PyObject *object, Py_buffer *view, char type, int dimensions, Py_
 
 PyObject *core_level(PyObject *module, PyObject *unused);
 PyObject *core_add_windows(PyObject *module, PyObject *args);
+PyObject *core_forward_backward(PyObject *module, PyObject *args);
 PyObject *core_likely_tags(PyObject *module, PyObject *args);
 PyObject *core_n_best(PyObject *module, PyObject *args);
 

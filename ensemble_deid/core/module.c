@@ -47,6 +47,7 @@ int take_array(PyObject *object, Py_buffer *view, char type, int dimensions, Py_
 static PyMethodDef methods[] = {
     {"level", core_level, METH_NOARGS, NULL},
     {"add_windows", core_add_windows, METH_VARARGS, NULL},
+    {"forward_backward", core_forward_backward, METH_VARARGS, NULL},
     {"likely_tags", core_likely_tags, METH_VARARGS, NULL},
     {"n_best", core_n_best, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -46,6 +46,10 @@ class Svm:
     vectors: Floats = field(repr=False)
     weights: Floats = field(repr=False)
     intercept: float
+    _norms: Floats = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_norms", (self.vectors**2).sum(axis=1))
 
     @classmethod
     def fit(cls, features: Floats, correct: Flags, settings: SvmSettings) -> "Svm":
@@ -85,12 +89,11 @@ class Svm:
         out = np.full(len(features), self.intercept)
         if not len(self.weights):
             return out
-        norms = (self.vectors**2).sum(axis=1)
         for low in range(0, len(features), _ROWS):
             rows = self.standardised(features[low : low + _ROWS])
             kernel = row_products(rows, self.vectors.T)
             kernel *= -2
-            kernel += (rows**2).sum(axis=1)[:, None] + norms
+            kernel += (rows**2).sum(axis=1)[:, None] + self._norms
             np.maximum(kernel, 0.0, out=kernel)
             kernel *= -self.settings.gamma
             np.exp(kernel, out=kernel)

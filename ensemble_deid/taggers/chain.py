@@ -150,20 +150,25 @@ class Marginals:
     def from_emissions(cls, chain: LinearChain, emissions: Floats, lengths: Int32s) -> "Marginals":
         """Run forward-backward over emissions (batch, time, tags); `lengths` is as in `n_best`."""
         size, time, _ = emissions.shape
-        running = _running(lengths)
-        moves = np.exp(chain.transitions - chain.transitions.max())
+        moves, start, end = (np.exp(part - part.max()) for part in (chain.transitions, chain.start, chain.end))
         weights = np.exp(emissions - emissions.max(axis=2, keepdims=True))
-        forward = np.zeros_like(weights)
-        local = np.zeros_like(weights)
+        forward, backward, local = (np.zeros(emissions.shape) for _ in range(3))
+        if has_core():
+            from ensemble_deid import _core
+
+            within = np.arange(time) < lengths[:, None]
+            local[within] = weights[within]
+            chances = (moves, np.ascontiguousarray(moves.T), start, end)
+            _core.forward_backward(chances, lengths.astype(np.int32), (forward, backward, local), time)
+            return cls(forward, backward, local, moves, lengths)
+        running = _running(lengths)
         for t in range(time):
             k = running[t]
-            before = np.exp(chain.start - chain.start.max()) if t == 0 else row_products(forward[:k, t - 1], moves)
+            before = start if t == 0 else row_products(forward[:k, t - 1], moves)
             step = before * weights[:k, t]
             scale = step.sum(axis=1, keepdims=True)
             forward[:k, t] = step / scale
             local[:k, t] = weights[:k, t] / scale
-        end = np.exp(chain.end - chain.end.max())
-        backward = np.zeros_like(weights)
         rows, last = np.arange(size), lengths - 1
         backward[rows, last] = end / (forward[rows, last] * end).sum(axis=1, keepdims=True)
         for t in range(time - 2, -1, -1):
@@ -210,12 +215,11 @@ class Marginals:
 def path_probability(marginals: Marginals, tags: Int32s) -> Floats:
     """Return the probability of one tagging a sequence, (batch,)."""
     rows = np.arange(len(tags))
-    running = _running(marginals.lengths)
-    log = np.log(np.maximum(marginals.forward[rows, 0, tags[:, 0]], 1e-300))
-    for t in range(1, tags.shape[1]):
-        k = running[t]
-        now = tags[:k, t]
-        step = marginals.moves[tags[:k, t - 1], now] * marginals.local[rows[:k], t, now]
-        log[:k] += np.log(np.maximum(step, 1e-300))
+    steps = np.arange(tags.shape[1])
+    chances = np.take_along_axis(marginals.local, tags[:, :, None], axis=2)[:, :, 0]
+    chances[:, 1:] *= marginals.moves[tags[:, :-1], tags[:, 1:]]
+    chances[:, 0] = marginals.forward[rows, 0, tags[:, 0]]
+    chances[steps >= marginals.lengths[:, None]] = 1.0
+    log = np.log(np.maximum(chances, 1e-300)).cumsum(axis=1)[:, -1]
     last = marginals.lengths - 1
     return np.asarray(np.exp(log) * marginals.backward[rows, last, tags[rows, last]], dtype=np.float64)

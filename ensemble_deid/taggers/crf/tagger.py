@@ -212,7 +212,7 @@ def _named_windows(batch: Batch, config: CrfConfig) -> list[tuple[str, tuple[Win
     present = set(batch.table.names)
     built_in = DEFAULT_WINDOWS
     built_in += knowledge_windows([name for name in batch.table.names if name.startswith(KNOWLEDGE_PREFIX)])
-    named = read_windows(config.windows or built_in)
+    named = [*read_windows(tuple(config.windows) or built_in)]
     if present.issuperset(STANZA_COLUMNS):
         # What a list names itself is not added once more.
         known = {name for name, _ in named}
