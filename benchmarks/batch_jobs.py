@@ -87,8 +87,8 @@ def write_table(path: Path, texts: Iterable[tuple[str, str]]) -> None:
         table.writerows([number, patient, text] for number, (patient, text) in enumerate(texts))
 
 
-def measure_jobs(folder: Path, model: Path, notes: int, options: Sequence[str]) -> None:
-    """Print both runs, of a few notes and of many, and what follows for idle cores."""
+def measure_jobs(folder: Path, model: Path, notes: int, options: Sequence[str]) -> float:
+    """Print both runs, of a few notes and of many; return how many times faster two idle cores are, once started."""
     dev = read_corpus("demo:dev").documents
     every = [
         (f"{number // len(dev)} {dev[number % len(dev)].patient}", dev[number % len(dev)]) for number in range(notes)
@@ -111,6 +111,7 @@ def measure_jobs(folder: Path, model: Path, notes: int, options: Sequence[str]) 
         Run(0, one.main - few_one.main, 0, 0), Run(0, two.main - few_two.main, two.workers - few_two.workers, 0)
     )
     print(f"without starting, which does not grow with the notes: two idle cores: {steady:.2f}x")
+    return steady
 
 
 def _idle(one: Run, two: Run) -> float:

@@ -10,8 +10,9 @@ processed note still has its date, or when the server's output has a word of a n
 the times over open connections; processor time is the server's own (Linux) and hardly depends on other programs.
 
 `abuse` cuts connections and sends rubbish and oversize bodies. `together` alternates between two servers, one of which
-reads one note at a time; it sends passages of 600 characters from the demo corpus's dev notes. `soak` sends the same
-passages and prints how the server's memory grows. `--minutes` ends a part early; the number of requests is printed.
+reads one note at a time; it sends passages of 600 characters (`--length`) from the demo corpus's dev notes. `soak`
+sends such passages and prints how the server's memory grows. `--minutes` ends a part early; the number of requests is
+printed.
 MODEL must find slashed dates, as every model with the English patterns does.
 """
 
@@ -40,7 +41,6 @@ MARKER = "Zyxwvutsr"
 MAX_BODY = 100_000
 _ADDRESS = re.compile(r"at http://([^ ;]+):(\d+);")
 _WORDS = "patient was seen in the clinic for pain of the chest and no fever was found after two days at home".split()
-_LENGTH = 600
 _JSON = {"content-type": "application/json"}
 
 
@@ -280,15 +280,15 @@ def send(server: Server, notes: list[str], *, clients: int, requests: float = ma
     return Load(tally.pop(200, 0), tally, took, processor_seconds(server.process) - used)
 
 
-def stretches() -> list[str]:
-    """Return the second 600 characters of each dev note that has as many."""
+def passages(length: int) -> list[str]:
+    """Return the second so many characters of each dev note that has twice as many."""
     texts = [document.text for document in read_corpus("demo:dev").documents]
-    return [text[_LENGTH : 2 * _LENGTH] for text in texts if len(text) >= 2 * _LENGTH]
+    return [text[length : 2 * length] for text in texts if len(text) >= 2 * length]
 
 
-def together(options: argparse.Namespace) -> None:
-    """Print what batching gains, alternating between two servers."""
-    notes = stretches()
+def together(options: argparse.Namespace) -> float:
+    """Print what batching gains, alternating between two servers; return it for the server's processor."""
+    notes = passages(options.length)
     totals = {"one by one": [0.0] * 3, "together": [0.0] * 3}
     with serving(options, "--together", "1") as first, serving(options) as second:
         for server in (first, second):
@@ -303,17 +303,19 @@ def together(options: argparse.Namespace) -> None:
                 for k, value in enumerate((load.notes, load.seconds, load.processor)):
                     total[k] += value
     (one, one_clock, one_processor), (other, clock, processor) = totals.values()
-    if one and other:
-        by_clock, by_processor = other / clock / (one / one_clock), other / processor / (one / one_processor)
-        print(
-            f"\n{options.clients} clients, {_LENGTH} characters: together {by_processor:.2f} times as many notes/s of"
-        )
-        print(f"the processor, {by_clock:.2f} by the clock")
+    if not (one and other):
+        raise SystemExit("no note was answered")
+    by_clock, by_processor = other / clock / (one / one_clock), other / processor / (one / one_processor)
+    print(
+        f"\n{options.clients} clients, {options.length} characters: together {by_processor:.2f} times as many notes/s"
+    )
+    print(f"of the processor, {by_clock:.2f} by the clock")
+    return by_processor
 
 
 def soak(options: argparse.Namespace) -> None:
     """Print how the server's memory grows with the requests."""
-    notes = stretches()
+    notes = passages(options.length)
     parts = 5
     with serving(options) as server:
         done, others, processor = 0, Counter[int](), 0.0
@@ -413,6 +415,7 @@ def main() -> None:
     parser.add_argument("part", choices=("abuse", "times", "together", "soak"))
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--minutes", type=float, default=math.inf, help="of abuse or soak, at most")
+    parser.add_argument("--length", type=int, default=600, help="characters of a passage")
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--submodels", help="of the model, to be loaded")

@@ -1,6 +1,6 @@
 """How much a model gains from reviewed notes of a new site, by their number: misses on the site's other notes.
 
-    python -m research.review_curve en demo:site --draws 10
+    python -m research.review_curve en demo:site --draws 5
 
 Patients are drawn at random until there are enough notes; the model learns from their annotations, as from notes that
 people reviewed, and both models are scored on all other notes at the same rate of false positives. The submodels read
@@ -8,7 +8,6 @@ each note once.
 """
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 
@@ -21,10 +20,10 @@ from ensemble_deid.model.loading import load_model
 from ensemble_deid.note.document import Document
 from ensemble_deid.reproducible import one_thread
 from ensemble_deid.seeds import generator
-from ensemble_deid.stacking.site_stage import SiteStage
-from ensemble_deid.training.learn import ReviewedNote, prepare
+from ensemble_deid.training.learn import Lists, ReviewedNote, fit_to_site, prepare
 
 SIZES = (10, 20, 40, 80)
+EVERYTHING = Lists(rules=True, patterns=True, sentences=True)
 
 
 def drawn(notes: list[ReviewedNote], size: int, seed: int) -> set[str]:
@@ -40,21 +39,23 @@ def drawn(notes: list[ReviewedNote], size: int, seed: int) -> set[str]:
 class Curve:
     """All notes with what the model finds in them before it learns."""
 
-    def __init__(self, ensemble: Ensemble, notes: list[ReviewedNote], rate: float) -> None:
-        self.ensemble, self.rate = ensemble, rate
-        self.notes = [(note, note.scored(ensemble.stacker)) for note in notes]
-        self.before = {note.document.id: note.found(ensemble, ensemble.stacker, one) for note, one in self.notes}
+    def __init__(self, model: Path, ensemble: Ensemble, notes: list[ReviewedNote], rate: float) -> None:
+        self.model, self.ensemble, self.rate, self.notes = model, ensemble, rate, notes
+        stacker = ensemble.stacker
+        self.before = {note.document.id: note.found(ensemble, stacker, note.scored(stacker)) for note in notes}
 
     def counts(self, size: int, seed: int) -> tuple[int, int]:
         """Return the misses on the notes that were not drawn, before and after learning from those that were."""
-        chosen = drawn([note for note, _ in self.notes], size, seed)
-        stage = SiteStage.fit([(note.view, one) for note, one in self.notes if note.document.id in chosen])
-        stacker = replace(self.ensemble.stacker, site=stage)
-        others = [(note, one) for note, one in self.notes if note.document.id not in chosen]
-        gold = [note.document for note, _ in others]
-        after = [note.found(self.ensemble, stacker, one) for note, one in others]
-        before = [self.before[note.id] for note in gold]
-        return misses(gold, before, self.rate), misses(gold, after, self.rate)
+        chosen = drawn(self.notes, size, seed)
+        inside = [note for note in self.notes if note.document.id in chosen]
+        learned = fit_to_site(self.model, self.ensemble, inside, EVERYTHING, wanted=self.rate, folds=5, min_patients=1)
+        others = [note for note in self.notes if note.document.id not in chosen]
+        ruled = others if learned.tagger is None else [note.with_rules(learned.tagger) for note in others]
+        stacker = learned.stackers[""]
+        found = [note.found(self.ensemble, stacker, note.scored(stacker)) for note in ruled]
+        gold = [note.document for note in others]
+        after = [learned.additions.applied(note) for note in found]
+        return misses(gold, [self.before[note.id] for note in gold], self.rate), misses(gold, after, self.rate)
 
 
 def misses(gold: list[Document], system: list[Document], rate: float) -> int:
@@ -70,13 +71,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("corpus")
-    parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--false-positives", type=float, default=5.0)
     options = parser.parse_args()
-    ensemble, _ = load_model(find_model(options.model))
+    model = find_model(options.model)
+    ensemble, _ = load_model(model)
     notes = prepare(ensemble, read_corpus(options.corpus, gold=True).documents, lambda done: None)
     with one_thread():
-        curve = Curve(ensemble, notes, options.false_positives)
+        curve = Curve(model, ensemble, notes, options.false_positives)
         for size in SIZES:
             counts = [curve.counts(size, seed) for seed in range(options.draws)]
             print(f"{size} notes:", *(f"{before}>{after}" for before, after in counts), end=" ")

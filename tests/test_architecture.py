@@ -17,7 +17,6 @@ FLOORS = (
         "compiled",
         "errors",
         "resources",
-        "compiled",
         "mapped",
         "word_tables",
         "reproducible",

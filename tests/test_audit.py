@@ -65,7 +65,7 @@ def audit(run: Path, tiny_model: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def test_from_plan_to_certificate(
+def test_from_plan_to_signed_release(
     run: Path, audit: Path, tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     read(audit, GOLD)
@@ -103,6 +103,18 @@ def test_from_plan_to_certificate(
     assert "cannot be promised" in said
     assert main([*certify, "--freeze", "expected"]) == 2
     assert "there is no such threshold" in capsys.readouterr().err
+
+    key, record = tmp_path / "officer.pem", tmp_path / "record.json"
+    assert main(["keygen", str(key), "--signing"]) == 0
+    signed = ["--sign", str(key), "--by", "Mia Ode", "--role", "officer", "--adjudicator", "Ada Gil"]
+    release = ["audit", "release", str(run / "clean.run"), str(tiny_model), "--audit", str(audit), *signed]
+    assert main([*release, "--decision", "refuse", "--date", "2031-02-03", "--out", str(record)]) == 0
+    verify = ["audit", "verify", "--trust", f"{key}.pub"]
+    assert main([*verify, str(record)]) == 0
+    forged = record.with_name("forged.json")
+    forged.write_text(record.read_text(encoding="ascii").replace('"refuse"', '"approve"'), encoding="ascii")
+    assert main([*verify, str(forged)]) == 2
+    assert "the signature is not valid" in capsys.readouterr().err
 
 
 def test_a_certified_threshold_is_stored_and_its_notes_measure_nothing_any_more(

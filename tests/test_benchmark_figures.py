@@ -73,3 +73,11 @@ def test_what_an_epoch_takes_is_measured_where_no_gpu_is(
     rows = [line.split("|") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")][1:]
     assert [row[1].strip() for row in rows] == ["neural", "transformer"]
     assert all(int(row[2].replace(",", "")) >= 250 and float(row[4].replace(",", "")) > 0 for row in rows)
+
+
+def test_the_table_of_speed_says_what_is_met() -> None:
+    speed = script("speed")
+    assert speed.row(speed.START, [4.0, 2.0]) == "start, one note, s | 4.00 | 2.00 | 0.50 | at most 1 | no"
+    assert speed.row(speed.TBED, [200.0]).endswith(" | 200.00 |  | at least 200 | yes")
+    assert speed.row(speed.WITH, [100.0, 180.0]).endswith(" | 1.80 | 1.8 times as many | yes")
+    assert speed.row(speed.WITH, [100.0]).endswith(" | not compared")

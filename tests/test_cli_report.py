@@ -98,7 +98,7 @@ def test_the_report_finds_out_what_the_notes_were_used_for(
         return facts(report(gold, system, tmp_path / "r.html", "--summary"))["Used before"]
 
     other = tmp_path / "other.jsonl"
-    write_corpus(tiny_stack.notes(600, patients=2), other, "jsonl")
+    write_corpus([tiny_stack.note("z", "Seen by ", ("Zed Quill", "DOCTOR"), ".", patient="600")], other, "jsonl")
     assert used(other) == "no use on record"
     assert used(tiny_train).startswith("8 of 8 notes and 4 of 4 patients were training notes")
     dev = len(read_corpus(tiny_dev).documents)
@@ -108,9 +108,25 @@ def test_the_report_finds_out_what_the_notes_were_used_for(
     assert ("the dev notes of training" in used(tiny_dev)) == (
         read_manifest(model).dev_fingerprint == fingerprint(read_corpus(tiny_dev).documents)
     )
+    part = tmp_path / "part.jsonl"
+    write_corpus(read_corpus(tiny_dev).documents[:1], part, "jsonl")
+    assert used(part) == "the threshold was chosen on 1 of them; 1 of them were dev notes of training"
     exported = tmp_path / "exported"
     assert main(["model", "export", str(model), "--out", str(exported)]) == 0
     assert "not on record for training and the choice of the threshold" in used(other, exported)
+    project = tmp_path / "project"
+    package = ["model", "package", str(model), "--name", "open", "--version", "1.0", "--out", str(project)]
+    assert main([*package, "--public-notes", str(other)]) == 2
+    assert main([*package, "--public-notes", str(tiny_train), "--public-notes", str(tiny_dev)]) == 0
+    packaged = project / "ensemble_deid_open" / "model"
+    assert used(tiny_train, packaged) == "8 of 8 notes were training notes"
+    assert used(tiny_dev, packaged) == used(tiny_dev)
+    assert used(other, packaged) == "no use on record"
+    # The threshold that it came with comes back, not that of training.
+    came = read_manifest(packaged).checksum
+    assert main(["model", "threshold", str(packaged), str(tiny_dev), "--few", "--max-false-positives", "7"]) == 0
+    assert main(["model", "threshold", str(packaged), "--reset"]) == 0
+    assert read_manifest(packaged).checksum == came
 
 
 def test_an_installed_model_has_the_first_page_of_its_folder(

@@ -7,6 +7,7 @@ import pytest
 from made_keys import KEY
 from scipy.stats import fisher_exact
 
+from ensemble_deid.cli.report_facts import used_before
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.one_pass import finish_together
@@ -34,6 +35,15 @@ def test_it_is_whole_and_trained_on_this_corpus() -> None:
     assert (PROJECT / "README.md").read_text(encoding="utf-8").count("(oracle) |") == 4
     assert sum(path.stat().st_size for path in PROJECT.rglob("*") if path.is_file()) < LARGEST
     assert not (MODEL / "private").exists()
+
+
+def test_it_knows_the_notes_it_was_made_with() -> None:
+    assert used_before(MODEL, read_corpus("demo:train")) == "1587 of 1587 notes were training notes"
+    dev = used_before(MODEL, read_corpus("demo:dev"))
+    assert dev == "the threshold was chosen on 186 of them; they are the dev notes of training"
+    assert used_before(MODEL, read_corpus("demo:test")) == "no use on record"
+    attacks = json.loads((PROJECT / "ensemble_deid_en" / "attacks.json").read_text(encoding="utf-8"))
+    assert attacks["model"] == read_manifest(MODEL).checksum
 
 
 def test_its_leave_site_out_curves_are_in_it() -> None:

@@ -1,6 +1,7 @@
 """Learning from reviewed notes: the correction of scores, what it is measured on, and the model that comes out."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +27,9 @@ from ensemble_deid.stacking.candidates import CandidateTable
 from ensemble_deid.stacking.site_stage import KINDS, ScoredCandidates, SiteStage, _Tokens
 from ensemble_deid.stacking.stacker import SITE
 from ensemble_deid.training import learn as learning
-from ensemble_deid.training.learn import SiteAdditions, learn
+from ensemble_deid.training.learn import Lists, SiteAdditions, learn
+from ensemble_deid.training.rule_replacement import restore_rules
+from ensemble_deid.training.rules import RuleModel
 
 
 def candidates(note: Document, *strings: str, score: float = 0.05) -> ScoredCandidates:
@@ -139,10 +142,10 @@ def test_a_model_that_has_learned(
     said = capsys.readouterr().out
     assert "has learned from 8 notes of 4 patients" in said
     assert said.count("PHI tokens missed") == 2
-    # Each fold left its own patient out; what is kept learned from all.
+    # Each fold left its own patient out, without new rules and with them; what is kept learned from all.
     everyone = {"609", "610", "611", "612"}
-    assert sorted(len(patients) for patients in learned_from[:5]) == [3, 3, 3, 3, 4]
-    assert set.union(*(everyone - patients for patients in learned_from[:4])) == everyone
+    assert sorted(len(patients) for patients in learned_from[:9]) == [*[3] * 8, 4]
+    assert set.union(*(everyone - patients for patients in learned_from[:8])) == everyone
 
     old, new = read_manifest(tiny_model), read_manifest(better)
     changed = {name for name in new.files if new.files[name] != old.files.get(name)}
@@ -151,6 +154,9 @@ def test_a_model_that_has_learned(
     ensemble, _ = load_model(better)
     assert ensemble.stacker.site is not None
     assert ensemble.stacker.threshold == new.figures["threshold"]["threshold"]
+    reset = shutil.copytree(better, tmp_path / "reset")
+    assert main(["model", "threshold", str(reset), "--reset"]) == 0
+    assert load_model(Path(reset))[0].stacker.threshold == ensemble.stacker.threshold
 
     notes = tiny_stack.notes(609)
     with pytest.raises(ModelError, match="has learned from reviewed notes already"):
@@ -159,19 +165,21 @@ def test_a_model_that_has_learned(
         learn(tiny_model, better, notes, wanted=100)
     with pytest.raises(ModelError, match="at least two patients"):
         learn(tiny_model, tmp_path / "one", notes[:2], wanted=100)
-    with pytest.raises(CorpusError, match="among the training notes"):
-        learn(tiny_model, tmp_path / "known", tiny_stack.notes(), wanted=100)
     with pytest.raises(ModelError, match="added after training"):
         export_model(better, tmp_path / "shared", shareable=True)
     export_model(better, tmp_path / "exported")
     assert SITE in read_manifest(tmp_path / "exported").files
+    # Before the model is loaded.
+    monkeypatch.setattr(learning, "load_model", None)
+    with pytest.raises(CorpusError, match="among the training notes"):
+        learn(tiny_model, tmp_path / "known", tiny_stack.notes(), wanted=100)
 
 
 def test_what_notes_repeat_is_harvested_where_it_helps(
     tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes = tiny_stack.notes(609)
-    monkeypatch.setattr(learning, "_most_helpful", lambda *args, **kwargs: (True, True))
+    monkeypatch.setattr(learning, "_most_helpful", lambda *args, **kwargs: Lists(patterns=True, sentences=True))
     learned = learn(tiny_model, tmp_path / "better", notes, wanted=900)
     assert learned.patterns > 0
     model = Deidentifier.load(tmp_path / "better")
@@ -181,6 +189,34 @@ def test_what_notes_repeat_is_harvested_where_it_helps(
     new = tiny_stack.note("801-01", "Patient: ", ("Zora Quell", "PATIENT"), "\nDate: ", ("01/02/2020", "DATE"), "\n")
     (found,) = model.predict([new])
     assert any(span.is_enforced for span in found.spans)
+
+
+def test_rules_are_learned_where_they_help(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words that the model does not know are towns in notes of six patients."""
+    monkeypatch.setattr(learning, "_most_helpful", lambda *args, allowed, **kwargs: Lists(rules=allowed.rules))
+    towns = ("Zorvik", "Quarn", "Uldmark", "Vexby", "Ystrand", "Xanlo")
+    notes = [
+        tiny_stack.note(f"t{k}", "moved to sector ", (town, "CITY"), " in spring\n", patient=f"t{k}")
+        for k, town in enumerate(towns)
+    ]
+    learned = learn(tiny_model, tmp_path / "better", notes, wanted=1, folds=3)
+    assert learned.rules > 0
+    assert learned.after is not None
+    assert learned.after.counts.fn == 0
+    manifest = read_manifest(tmp_path / "better")
+    assert manifest.figures[CHOSEN_WITH] == changeable_files(manifest)
+    (changed,) = manifest.rules_replaced
+    assert changed["remark"] == "learned from reviewed notes"
+    before = RuleModel.load(tiny_model).rules
+    better = RuleModel.load(tmp_path / "better")
+    assert len(better.rules) == len(before) + learned.rules
+    new = tiny_stack.note("x", "moved to sector ", ("Jorvund", "CITY"), " in spring\n")
+    assert better.tagger.propose(better.batch([new]), n_best=1).best[0][0].key == new.spans[0].key
+    assert restore_rules(tmp_path / "better") == (1, len(before))
+    # A list that people have seen stays.
+    seen = Path(shutil.copytree(tiny_model, tmp_path / "seen"))
+    assert main(["rules", "approve", str(seen), "--rule", "1", "--by", "Ada", "--date", "2026-01-02"]) == 0
+    assert learn(seen, tmp_path / "kept", notes, wanted=1, folds=3).rules == 0
 
 
 def test_lists_are_learned_from_three_patients_and_never_from_those_held_out() -> None:
@@ -197,7 +233,7 @@ def test_lists_are_learned_from_three_patients_and_never_from_those_held_out() -
     at = notes[3].text.index(sentence)
     found = additions.applied(notes[3].with_spans([replace(wrong, start=at, end=at + 2)]))
     assert not [span for span in found.spans if span.start == at]
-    kept = additions.only(patterns=False, sentences=False).applied(notes[3].with_spans([wrong]))
+    kept = additions.only(Lists()).applied(notes[3].with_spans([wrong]))
     assert kept.spans == (wrong,)
 
 
@@ -205,7 +241,7 @@ def test_of_equal_lists_the_fewest_are_kept(monkeypatch: pytest.MonkeyPatch) -> 
     notes = tiny_stack.notes(609)
     nothing = [note.with_spans(()) for note in notes]
     whole = [note.with_spans([replace(span, score=0.9) for span in note.spans]) for note in notes]
-    answers = {(False, False): nothing, (True, False): whole, (False, True): nothing, (True, True): whole}
-    chosen = learning._most_helpful(answers, notes, wanted=5, allowed=(True, True))
-    assert chosen == (True, False)
-    assert learning._most_helpful(answers, notes, wanted=5, allowed=(False, True)) == (False, False)
+    answers = {lists: whole if lists.patterns else nothing for lists in learning._ANY}
+    chosen = learning._most_helpful(answers, notes, wanted=5, allowed=Lists(True, True, True))
+    assert chosen == Lists(patterns=True)
+    assert learning._most_helpful(answers, notes, wanted=5, allowed=Lists(True, False, True)) == Lists()

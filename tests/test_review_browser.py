@@ -4,6 +4,7 @@ Names of controls and contrasts are checked here; tests/test_review_accessibilit
 """
 
 import json
+import random
 import shutil
 import signal
 import time
@@ -15,8 +16,13 @@ import pytest
 from http_service import Service, running
 from test_evaluation_browser import CHROMIUM, Browser, settle
 
+from benchmarks.review_scale import note as long_note
 from ensemble_deid.corpora.write import write_corpus
+from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.note.document import Document
+from ensemble_deid.service.review.file import Facts, ReviewFile, settle_facts
+from ensemble_deid.service.review.fill import add_note
 
 pytestmark = [
     pytest.mark.long,
@@ -309,6 +315,51 @@ def test_a_long_list_is_turned_page_by_page(browser: Browser, tiny_model: Path, 
         browser.press("K")
         until(browser, f"document.getElementById('note-name').textContent === {first!r}")
         assert browser.complaints == []
+
+
+_SAID = "document.getElementById('{}').textContent"
+_STEPS = {
+    "turn the list": (_SAID.format("page-text"), "document.getElementById('later').click()"),
+    "open a note": (_SAID.format("note-name"), "document.querySelectorAll('#notes button')[70].click()"),
+    "choose a span": (_SAID.format("chosen-facts"), "document.getElementById('next').click()"),
+    "accept": ("document.querySelectorAll('#text mark.accepted').length", "document.getElementById('accept').click()"),
+    "next note": (
+        _SAID.format("note-name"),
+        "document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'J', bubbles: true}))",
+    ),
+}
+
+
+def test_a_thousand_notes_without_lag(browser: Browser, tiny_model: Path, tmp_path: Path) -> None:
+    """From the click to the next picture, with notes of 3,000 characters and ten spans: the best of five."""
+    rng = random.Random(1)
+    many = [long_note(number, rng) for number in range(1000)]
+    (source,) = write_corpus([one.with_spans(()) for one in many], tmp_path / "many.jsonl", "jsonl")
+    model = Deidentifier.load(tiny_model)
+    file = ReviewFile(tmp_path / "s.sqlite", create=True)
+    threshold = model.description.threshold
+    settle_facts(file, Facts(read_manifest(tiny_model).checksum, threshold, tuple(model.labels)))
+    with file.transaction() as database:
+        for one in many:
+            add_note(database, one, threshold, submodels=4)
+    file.close()
+    options = (str(source), "--store", str(tmp_path / "s.sqlite"))
+    took: dict[str, list[float]] = {name: [] for name in _STEPS}
+    with running(tiny_model, tmp_path, *options, command="review start") as service:
+        browser.look()
+        enter(browser, service)
+        until(browser, "document.querySelectorAll('#notes button').length === 100")
+        for _ in range(5):
+            for name, (shown, action) in _STEPS.items():
+                settle(browser)
+                script = f"const before = {shown}, begun = performance.now(); {action};"
+                script += f"while ({shown} === before && performance.now() < begun + 9000)"
+                script += "await new Promise(requestAnimationFrame);"
+                script += "await new Promise(requestAnimationFrame); return performance.now() - begun;"
+                took[name].append(browser.run(f"(async () => {{ {script} }})()"))
+    best = {name: round(min(times)) for name, times in took.items()}
+    print(best)
+    assert max(best.values()) < 500, best
 
 
 def test_a_server_that_dies_loses_nothing(browser: Browser, tiny_model: Path, notes: Path, tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ def test_it_is_whole_shareable_and_attributed(tmp_path: Path) -> None:
     manifest = read_manifest(MODEL)
     assert manifest.training["notes"] == 750
     assert manifest.config["shareable"] is True
+    # MEDDOCAN is public; of its patients there is nothing.
+    assert (len(manifest.seen_notes["notes"].split()), manifest.seen_notes["patients"]) == (750, "")
     export_model(MODEL, tmp_path / "released", shareable=True)
     assert sum(path.stat().st_size for path in PROJECT.rglob("*") if path.is_file()) < LARGEST
     for name in ("LICENSE", "NOTICE"):
@@ -39,7 +41,9 @@ def test_it_is_whole_shareable_and_attributed(tmp_path: Path) -> None:
             encoding="utf-8"
         )
     card = (PROJECT / "README.md").read_text(encoding="utf-8")
-    assert card.endswith((ROOT / "data" / "spanish" / "card.md").read_text(encoding="utf-8"))
+    before, attacks = card.split((ROOT / "data" / "spanish" / "card.md").read_text(encoding="utf-8"))
+    assert "# Model card" in before
+    assert "| all |" in attacks
     assert "(c) 2019 Secretaría de Estado" in card
 
 

@@ -6,9 +6,11 @@ import pytest
 from made_keys import KEY
 
 from ensemble_deid import RecordMap
+from ensemble_deid.audit.residual import residual_risk
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.messages.xml import read_xml
 from ensemble_deid.corpora.record_map import FieldRules
+from ensemble_deid.deidentify.manifest import verify_run
 from ensemble_deid.errors import CorpusError
 
 SECRET, MRN = "Quillfeather", "M7001234"
@@ -72,6 +74,26 @@ def test_a_clinical_document(tiny_model: Path, tmp_path: Path, monkeypatch: pyte
         assert kept in made
     for tag in ("<paragraph>", "<b>", "<prefix>", "<county>", "<secret>"):
         assert (tag in made) == (tag in ("<paragraph>", "<b>"))
+
+
+def test_what_a_map_leaves_in_xml_is_counted_as_residual_risk(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ENSEMBLE_DEID_KEY", KEY.text)
+    (tmp_path / "in").mkdir()
+    for number, ward in enumerate(("3", "3", "9")):
+        made = CDA.replace("3 &amp; 4", ward).replace(MRN, f"M700{number}")
+        (tmp_path / "in" / f"{number}.xml").write_text(made)
+    (tmp_path / "m.toml").write_text(MAP)
+    command = ["deidentify", str(tiny_model), str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--accept-unfit"]
+    assert main([*command, "--policy", "safe-harbor", "--map", str(tmp_path / "m.toml")]) == 0
+    (run,) = (path.parent for path in tmp_path.rglob("manifest.jsonl"))
+    found = residual_risk(run, verify_run(run))
+    assert found is not None
+    kinds = {row.kind.rpartition(".")[2]: (row.patients, row.groups, row.alone) for row in found.rows}
+    assert kinds["ward"] == (3, 2, 1)
+    assert kinds["code@code"] == (3, 1, 0)
+    assert not any("fields of messages" in said for said in found.not_counted)
 
 
 RULES = RecordMap.parse({"xml": {"text": "text", "id": {"kind": "pseudonym", "of": "patient"}}}, "m").xml

@@ -161,6 +161,7 @@ def _mapped(settings: Any, read: FieldRules, whole: tuple[str, ...]) -> InputOpt
         tables={name: passing(table) for name, table in given.tables.items()},
         fhir=passing(given.fhir),
         hl7=passing(given.hl7),
+        xml=passing(given.xml),
         optional=True,
     )
     if format in MESSAGES:

@@ -100,8 +100,8 @@ def _outputs(
         for document in released_documents(output, settings, run, ()):
             yield document, document.patient, []
         return
-    # Only the patient's fields of a message: the others say what was done, and when.
-    places = _OF_PATIENT if _is_message(settings) else ("",)
+    # Only the patient's fields of a message: the others say what was done, and when. In XML no place tells.
+    places = _OF_PATIENT if _is_message(settings) and settings["format"] != "xml" else ("",)
     for record in released_records(output, settings, run, columns, whole=places):
         if record.error is not None:
             raise CorpusError(f"{output}: {record.name}: cannot be read")
@@ -147,10 +147,8 @@ def _kept_columns(settings: Mapping[str, Any], styles: Styles) -> tuple[list[str
     if settings["format"] == "files":
         return [], []
     if _is_message(settings):
-        # No place in XML tells whether it is the patient's own.
-        whole = settings["keep_fields"] or settings["format"] == "xml"
-        passed = "all fields of messages" if whole else "fields of messages other than the patient's"
-        return [], [f"{passed} that pass unchanged"]
+        passed = "all fields of messages" if settings["keep_fields"] else "fields of messages other than the patient's"
+        return [], [] if settings["format"] == "xml" else [f"{passed} that pass unchanged"]
     rules = settings.get("rules")
     columns = settings["columns"] if rules is None else rules["named"]
     dates = [] if styles.hides("DATE") else columns["dates"]

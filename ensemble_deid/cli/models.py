@@ -60,6 +60,13 @@ def add_model_commands(commands: Any) -> None:
     package.add_argument(
         "--score", metavar="CORPUS", action="append", default=[], help="score the model on it for the card; repeatable"
     )
+    package.add_argument(
+        "--public-notes",
+        metavar="CORPUS",
+        action="append",
+        default=[],
+        help="training, dev or threshold notes that anyone may read, to know them again; repeatable",
+    )
     package.add_argument("--wheel", metavar="DIR", type=Path, help="also build the wheel into this folder")
     package.set_defaults(run=run_package)
 
@@ -97,7 +104,7 @@ def run_package(options: argparse.Namespace) -> int:
     from ensemble_deid.model.package import add_figures, build_wheel, packaged_model, write_package
     from ensemble_deid.training.reports import figures_record, figures_table, measure_model
 
-    refuse_output_model(options.out, options.model, options.licence, *options.score)
+    refuse_output_model(options.out, options.model, options.licence, *options.score, *options.public_notes)
     corpora = {name: read_gold(name).documents for name in options.score}
     project = write_package(
         options.model,
@@ -106,6 +113,7 @@ def run_package(options: argparse.Namespace) -> int:
         version=options.package_version,
         licence=options.licence,
         compact=options.compact,
+        public=[read_gold(name).documents for name in options.public_notes],
     )
     if corpora:
         folder = packaged_model(project, options.name)

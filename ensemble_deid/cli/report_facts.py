@@ -18,6 +18,7 @@ from ensemble_deid.model.additions import listed
 from ensemble_deid.model.installed import model_of, name_of_model
 from ensemble_deid.model.manifest import Manifest, fingerprint, installed_packages, read_manifest
 from ensemble_deid.model.measured import Measured, measured_at, threshold_text
+from ensemble_deid.model.seen_notes import SeenNotes
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.parsing import read_text
 from ensemble_deid.taggers.tbed.tagger import RULES
@@ -46,7 +47,7 @@ def report_facts(options: argparse.Namespace, gold: Corpus) -> tuple[tuple[str, 
 def used_before(model: Path, gold: Corpus) -> str:
     """Say whether the model has used the scored notes: in training, for its threshold, or as dev notes."""
     manifest, notes = read_manifest(model), gold.documents
-    overlap = training_overlap(model, notes)
+    overlap, dev = training_overlap(model, notes), SeenNotes.from_record(manifest.seen_notes).dev_notes(notes)
     record = manifest.figures.get(CHOSEN)
     known = KnownNotes(0) if record is None else threshold_from_record(record).notes
     shared = known.shared(notes)
@@ -54,6 +55,8 @@ def used_before(model: Path, gold: Corpus) -> str:
     found += [f"the threshold was chosen on {shared} of them"] if shared else []
     if fingerprint(notes) == manifest.dev_fingerprint:
         found.append("they are the dev notes of training")
+    elif dev:
+        found.append(f"{dev} of them were dev notes of training")
     unknown = [] if manifest.seen_notes else ["training"]
     unknown += ["the choice of the threshold"] if known.count and not known.digests else []
     silent = f"not on record for {' and '.join(unknown)}: an exported model keeps no digests" if unknown else ""

@@ -221,9 +221,10 @@ def run_learn(options: argparse.Namespace) -> int:
             progress=lambda done: show(Step(done, total, "reading notes")),
         )
     say(f"{options.out} has learned from {counted(learned.notes, 'note')} of {counted(learned.patients, 'patient')}")
-    for n, kind in ((learned.patterns, "enforced pattern"), (learned.sentences, "listed sentence")):
+    kinds = ((learned.rules, "rule"), (learned.patterns, "enforced pattern"), (learned.sentences, "listed sentence"))
+    for n, kind in kinds:
         if n:
-            say(f"with it: {counted(n, kind)}, harvested from these notes")
+            say(f"with it: {counted(n, kind)} from these notes")
     say(f"at {options.false_positives:g} false positives in 1000 tokens, each patient held out:")
     for name, point in (("before", learned.before), ("after", learned.after)):
         missed = (

@@ -15,7 +15,13 @@ from ensemble_deid import __version__
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.config import make_config
 from ensemble_deid.errors import ConfigError, ModelError, RuleError
-from ensemble_deid.evaluation.operating_points import CHOSEN, without_digests
+from ensemble_deid.evaluation.operating_points import (
+    CHOSEN,
+    KnownNotes,
+    threshold_from_record,
+    threshold_to_record,
+    without_digests,
+)
 from ensemble_deid.features.vocabulary import Vocabulary
 from ensemble_deid.model.additions import INCLUSION, PATTERNS
 from ensemble_deid.model.directory import (
@@ -28,9 +34,11 @@ from ensemble_deid.model.directory import (
 )
 from ensemble_deid.model.installed import FOLDER, GROUP, NAME
 from ensemble_deid.model.loading import load_model
-from ensemble_deid.model.manifest import FILE, SIGNATURE, Manifest, read_manifest
+from ensemble_deid.model.manifest import FILE, SIGNATURE, Manifest, fingerprint, read_manifest
 from ensemble_deid.model.measured import SHIPPED
+from ensemble_deid.model.seen_notes import SeenNotes
 from ensemble_deid.model.submodels import compact_submodel
+from ensemble_deid.note.document import Document
 from ensemble_deid.stacking.stacker import SITE, Stacker
 from ensemble_deid.taggers.tbed.rule_text import parse_rule
 from ensemble_deid.taggers.tbed.rulelist import REQUIRED_KEYS, RuleList
@@ -75,13 +83,14 @@ def write_package(
     version: str,
     licence: Path | None = None,
     compact: bool = False,
+    public: Sequence[Sequence[Document]] = (),
 ) -> Path:
     """Write the project folder of a package of the model, without the model's private files; return it.
 
     `out` becomes the project: `pyproject.toml`, the model card as `README.md`, `LICENSE` if one is given (with the file
-    `NOTICE` beside it), and the module `ensemble_deid_<name>` with the model in it. `compact` as in `export_model`. An
-    existing project of the same package is replaced. Raises ConfigError for a name or version that packages cannot
-    have, ModelError for a damaged model or where `out` holds other things.
+    `NOTICE` beside it), and the module `ensemble_deid_<name>` with the model in it. `compact` and `public` as in
+    `export_model`. An existing project of the same package is replaced. Raises ConfigError for a name or version that
+    packages cannot have, ModelError for a damaged model or where `out` holds other things.
     """
     if not NAME.fullmatch(name):
         raise ConfigError(f"--name {name}: a name has small letters, digits and underscores, and begins with a letter")
@@ -104,7 +113,7 @@ def write_package(
         (scratch / package).mkdir()
         (scratch / "pyproject.toml").write_text(project, encoding="utf-8")
         (scratch / package / "__init__.py").write_text(_MODULE.format(name=name), encoding="utf-8")
-        export_model(model, scratch / package / FOLDER, compact=compact)
+        export_model(model, scratch / package / FOLDER, compact=compact, public=public)
         shutil.copyfile(scratch / package / FOLDER / CARD, scratch / "README.md")
         if licence:
             shutil.copyfile(licence, scratch / "LICENSE")
@@ -120,7 +129,8 @@ def _needs_torch(model: Path) -> bool:
     from ensemble_deid.taggers.transformer.arrays import is_plain_bert
 
     settings = (json.loads(path.read_text(encoding="utf-8")) for path in model.glob("*transformer.json"))
-    return not all(is_plain_bert(content["encoder"]) for content in settings)
+    # The pattern fits `stacker_without_transformer.json`, too.
+    return not all(is_plain_bert(content["encoder"]) for content in settings if "encoder" in content)
 
 
 def _refuse_other_content(out: Path, package: str) -> None:
@@ -175,10 +185,18 @@ def build_wheel(project: Path, out: Path) -> Path:
 # Exporting a model: everything that processing notes needs, and nothing else.
 
 
-def export_model(model: Path, out: Path, *, shareable: bool = False, compact: bool = False) -> tuple[str, ...]:
+def export_model(
+    model: Path,
+    out: Path,
+    *,
+    shareable: bool = False,
+    compact: bool = False,
+    public: Sequence[Sequence[Document]] = (),
+) -> tuple[str, ...]:
     """Copy a model without its private files, and return the names of the files that were copied.
 
-    The manifest loses its digests of notes, too: someone could try all numbers or short notes against them. With
+    The manifest loses its digests of notes, too: someone could try all numbers or short notes against them. It keeps
+    those of `public`, corpora that anyone may read: its training or dev notes, or those of its threshold. With
     `shareable` the model must have been trained shareable, and its rules must be within its vocabulary; reviewers'
     remarks on changed rules are then deleted from the manifest. With `compact` weights are rounded and files compressed
     (`_compact`). A signature is copied if nothing changed. Raises ModelError for a model that is damaged or not
@@ -190,6 +208,8 @@ def export_model(model: Path, out: Path, *, shareable: bool = False, compact: bo
     if CHOSEN in figures:
         figures[CHOSEN] = without_digests(figures[CHOSEN])
     exported = replace(_without_remarks(model, manifest) if shareable else manifest, seen_notes={}, figures=figures)
+    for notes in public:
+        exported = _knowing(notes, exported)
     if model.resolve() in (out.resolve(), *out.resolve().parents):
         raise ModelError(f"{out}: is the model itself or lies in its folder")
     refuse_foreign_folder(out)
@@ -204,6 +224,29 @@ def export_model(model: Path, out: Path, *, shareable: bool = False, compact: bo
         elif (model / SIGNATURE).is_file():
             shutil.copyfile(model / SIGNATURE, scratch / SIGNATURE)
     return names
+
+
+def _knowing(notes: Sequence[Document], manifest: Manifest) -> Manifest:
+    """Return a manifest with digests of the notes' texts; raise ConfigError for notes that the model did not use.
+
+    Patients get none: those of other sites may have the same numbers.
+    """
+    texts, of = [replace(note, patient_id=None) for note in notes], fingerprint(notes)
+    seen = SeenNotes.from_record(manifest.seen_notes)
+    if not seen.salt:
+        seen = SeenNotes.of([], seed=manifest.config["seed"])
+    figures = dict(manifest.figures)
+    chosen = threshold_from_record(figures[CHOSEN]) if CHOSEN in figures else None
+    of_threshold = chosen is not None and chosen.notes.count == len(notes)
+    if of == manifest.fingerprint:
+        seen = seen.and_also(texts, seed=manifest.config["seed"])
+    elif of == manifest.dev_fingerprint:
+        seen = seen.with_dev(texts)
+    elif not of_threshold:
+        raise ConfigError("--public-notes: are neither the model's training or dev notes nor those of its threshold")
+    if chosen is not None and of_threshold:
+        figures[CHOSEN] = threshold_to_record(replace(chosen, notes=KnownNotes.of(notes)))
+    return replace(manifest, seen_notes=seen.to_record(), figures=figures)
 
 
 def _compact(directory: Path, manifest: Manifest) -> None:

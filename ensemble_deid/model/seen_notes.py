@@ -2,12 +2,12 @@
 
 A model holds digests only. They are salted, so that tables computed for all models at once are of no use; whoever
 already has a note or a patient's id can still find out that it was among the training notes, and ids can be guessed one
-after the other. So exported and shareable models have no digests.
+after the other. So exported and shareable models have digests of public notes at most, and none of patients.
 """
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ensemble_deid.errors import CorpusError, ModelError
@@ -15,7 +15,7 @@ from ensemble_deid.keys import salted_digest
 from ensemble_deid.note.document import Document
 
 _DIGITS = 16
-_KEYS = ("salt", "notes", "patients")
+_KEYS = ("salt", "notes", "patients", "dev")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True)
 class SeenNotes:
-    """Digests of the texts (whatever their white space) and of the patients' ids of some notes.
+    """Digests of training notes' texts (whatever their white space) and patients' ids, and of dev notes' texts.
 
     Blank notes, and patients of notes that name none, are left out.
     """
@@ -45,6 +45,7 @@ class SeenNotes:
     salt: str
     notes: frozenset[str]
     patients: frozenset[str]
+    dev: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, documents: Iterable[Document], *, seed: int) -> "SeenNotes":
@@ -58,13 +59,21 @@ class SeenNotes:
         if not self.salt:
             return SeenNotes.of(documents, seed=seed)
         notes, patients = _digests(documents, self.salt)
-        return SeenNotes(self.salt, self.notes | (frozenset(notes) - {""}), self.patients | patients)
+        return replace(self, notes=self.notes | (frozenset(notes) - {""}), patients=self.patients | patients)
+
+    def with_dev(self, documents: Iterable[Document]) -> "SeenNotes":
+        """Return these digests with those of dev notes."""
+        return replace(self, dev=self.dev | (frozenset(_digests(documents, self.salt)[0]) - {""}))
+
+    def dev_notes(self, documents: Iterable[Document]) -> int:
+        """Count the notes that are among the dev notes."""
+        return sum(note in self.dev for note in _digests(documents, self.salt)[0])
 
     def overlap(self, documents: Sequence[Document]) -> Overlap:
-        """Count the notes, and the patients, that are among those seen."""
+        """Count the notes, and the patients, that are among those seen; no patients where none are known."""
         notes, patients = _digests(documents, self.salt)
         seen = sum(note in self.notes for note in notes)
-        return Overlap(seen, len(notes), len(patients & self.patients), len(patients))
+        return Overlap(seen, len(notes), len(patients & self.patients), len(patients) if self.patients else 0)
 
     def refuse(self, documents: Sequence[Document], *, used_for: str) -> None:
         """Raise CorpusError where any of the notes or patients were seen; `used_for` says what they were meant for."""
@@ -77,8 +86,9 @@ class SeenNotes:
             )
 
     def to_record(self) -> dict[str, str]:
-        """Return the digests as JSON-ready data, one line for the notes and one for the patients."""
-        return {"salt": self.salt, "notes": " ".join(sorted(self.notes)), "patients": " ".join(sorted(self.patients))}
+        """Return the digests as JSON-ready data, a line for each kind."""
+        lists = {name: " ".join(sorted(getattr(self, name))) for name in _KEYS[1:]}
+        return {"salt": self.salt, **lists}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "SeenNotes":
@@ -88,9 +98,11 @@ class SeenNotes:
         """
         if not record:
             return cls("", frozenset(), frozenset())
+        # Models trained before dev notes were kept lack these.
+        record = {"dev": "", **record}
         if set(record) != set(_KEYS) or not all(isinstance(record[key], str) for key in _KEYS):
             raise ModelError("damaged: the digests of the training notes are incomplete")
-        return cls(record["salt"], frozenset(record["notes"].split()), frozenset(record["patients"].split()))
+        return cls(record["salt"], *(frozenset(record[name].split()) for name in _KEYS[1:]))
 
 
 def overlap_choice(used_for: str, overlap: Overlap) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Letting a trained model learn from reviewed notes of a site: its submodels stay, its final estimator is corrected.
 
-With it come enforced patterns of sentences that repeat with PHI at the same places, and an inclusion list of those that
-repeat without, each where it helps on patients held out.
+With it come rules for the errors that the rule list leaves in them, enforced patterns of sentences that repeat with PHI
+at the same places, and an inclusion list of those that repeat without, each where it helps on patients held out.
 
 What is gained is measured on patients that were not learned from: the notes are divided by patient, and each part is
 scored by a model that learned from the others alone. The threshold is chosen on these scores.
@@ -10,8 +10,11 @@ scored by a model that learned from the others alone. The threshold is chosen on
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
+from ensemble_deid.config_sections import TbedConfig
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, just_below, trace_curve
 from ensemble_deid.evaluation.operating_points import (
@@ -30,7 +33,7 @@ from ensemble_deid.model.ensemble import Ensemble, view_of
 from ensemble_deid.model.inclusion import InclusionList, parse_inclusion_list
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest, copy_private_files, file_hashes, read_manifest
-from ensemble_deid.model.measured import CHOSEN_WITH
+from ensemble_deid.model.measured import CHOSEN_WITH, SHIPPED
 from ensemble_deid.model.portions import PORTION
 from ensemble_deid.model.seen_notes import SeenNotes
 from ensemble_deid.note.document import Document
@@ -40,19 +43,32 @@ from ensemble_deid.note.span import ENFORCED
 from ensemble_deid.reproducible import one_thread
 from ensemble_deid.seeds import generator
 from ensemble_deid.stacking.site_stage import ScoredCandidates, SiteStage
-from ensemble_deid.stacking.stacker import Stacker
+from ensemble_deid.stacking.stacker import SITE, Stacker
 from ensemble_deid.taggers.base import Proposals
+from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.training.harvest import HarvestLimits, frequent_sentences, harvest_patterns
 from ensemble_deid.training.model_additions import addition
+from ensemble_deid.training.rule_approvals import FILE as APPROVALS
+from ensemble_deid.training.rule_replacement import new_rules_of
+from ensemble_deid.training.thresholds import OF_TRAINING
 
 _VIEW = "token-binary"
 _LEAST_PATIENTS = 3
 """Patients who must have a pattern or a sentence: it holds words of their notes."""
-_Lists = tuple[bool, bool]
-"""Whether there are harvested patterns, and sentences."""
-_EITHER: tuple[_Lists, ...] = ((False, False), (True, False), (False, True), (True, True))
+_TBED = "tbed"
 LEARNED = "learned"
 """The list of the manifest's choices that records what a model learned from reviewed notes."""
+
+
+class Lists(NamedTuple):
+    """Whether there are new rules, harvested patterns, and sentences."""
+
+    rules: bool = False
+    patterns: bool = False
+    sentences: bool = False
+
+
+_ANY = tuple(sorted((Lists(*which) for which in product((False, True), repeat=3)), key=sum))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +76,14 @@ class Learned:
     """From how many notes a model learned, and both models on the same notes, each patient held out.
 
     The points are those with the highest recall at the wanted false positives; None where a model does not reach them.
-    `patterns` and `sentences` are those that the model has harvested from the notes.
+    `rules`, `patterns` and `sentences` are those that the model has learned from the notes.
     """
 
     notes: int
     patients: int
     before: OperatingPoint | None
     after: OperatingPoint | None
+    rules: int = 0
     patterns: int = 0
     sentences: int = 0
 
@@ -89,9 +106,9 @@ class SiteAdditions:
         text = frequent.text(name="reviewed notes", least=least) if frequent.patients else ""
         return cls(PatternSet("site", patterns, "") if patterns else None, parse_inclusion_list(text) if text else None)
 
-    def only(self, *, patterns: bool, sentences: bool) -> "SiteAdditions":
+    def only(self, which: Lists) -> "SiteAdditions":
         """Return some of them."""
-        return SiteAdditions(self.patterns if patterns else None, self.sentences if sentences else None)
+        return SiteAdditions(self.patterns if which.patterns else None, self.sentences if which.sentences else None)
 
     def applied(self, found: Document) -> Document:
         """Return a note as found with the patterns' matches, and without spans in the sentences."""
@@ -120,6 +137,10 @@ class ReviewedNote:
         """The note as read, with its annotations."""
         return self.batch.documents[0]
 
+    def with_rules(self, tagger: TbedTagger) -> "ReviewedNote":
+        """Return the note with what another list of rules proposes."""
+        return replace(self, proposals={**self.proposals, _TBED: tagger.propose(self.batch, n_best=1)})
+
     def scored(self, stacker: Stacker) -> ScoredCandidates:
         """Return the candidates as one of the model's estimators scores them."""
         return stacker.scored(self.proposals, self.batch)
@@ -146,50 +167,97 @@ def prepare(ensemble: Ensemble, documents: Sequence[Document], progress: Callabl
     return notes
 
 
+def site_rules(
+    ensemble: Ensemble, notes: Sequence[ReviewedNote], *, min_patients: int
+) -> tuple[TbedTagger | None, int]:
+    """Return the model's rules and, after them, new ones for their errors in the notes; and how many are new.
+
+    None is for no new rules.
+    """
+    tagger, config = ensemble.taggers.get(_TBED), ensemble.config.of_submodel(_TBED)
+    if not (isinstance(tagger, TbedTagger) and isinstance(config, TbedConfig)):
+        return None, 0
+    fitted = TbedTagger.fit(
+        ensemble.feature_extractor.extract([note.view for note in notes]),
+        None,
+        scheme=ensemble.scheme,
+        config=config.model_copy(update={"min_patients": max(config.min_patients, min_patients)}),
+        seed=ensemble.config.seed,
+        device="cpu",
+        progress=lambda said: None,
+        start=tagger,
+    )
+    new = len(fitted.rules) - len(tagger.rules)
+    return (tagger.with_rules(fitted.rules), new) if new else (None, 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fold:
+    """A part of the notes to measure on, and what was learned from the others: `ruled` has all notes by their rules."""
+
+    left_out: tuple[bool, ...]
+    ruled: Sequence[ReviewedNote]
+    additions: SiteAdditions
+
+
+def by_patient(
+    ensemble: Ensemble, notes: Sequence[ReviewedNote], *, folds: int, min_patients: int, rules: bool
+) -> list[Fold]:
+    """Divide the notes by patient, and learn rules (if wanted) and additions from all but each part."""
+    patients = sorted({note.document.patient for note in notes})
+    order = generator(ensemble.config.seed, "learn folds").permutation(len(patients)).tolist()
+    fold = {patients[row]: place % folds for place, row in enumerate(order)}
+    parts = []
+    for number in range(min(folds, len(patients))):
+        left_out = tuple(fold[note.document.patient] == number for note in notes)
+        others = [note for note, out in zip(notes, left_out, strict=True) if not out]
+        tagger, _ = site_rules(ensemble, others, min_patients=min_patients) if rules else (None, 0)
+        ruled = notes if tagger is None else [note.with_rules(tagger) for note in notes]
+        additions = SiteAdditions.harvested([note.document for note in others], min_patients=min_patients)
+        parts.append(Fold(left_out, ruled, additions))
+    return parts
+
+
 def held_out(
     ensemble: Ensemble,
     stacker: Stacker,
     notes: Sequence[ReviewedNote],
-    scored: Sequence[ScoredCandidates],
+    parts: Sequence[Fold],
     *,
-    folds: int,
     min_patients: int,
-) -> dict[_Lists, list[Document]]:
+    choices: Sequence[Lists] = _ANY,
+) -> dict[Lists, list[Document]]:
     """Return each note as found by an estimator that learned from the notes of other patients alone.
 
-    There is an answer with patterns harvested from these, with sentences, with both and with neither.
+    There is an answer for each of the choices of what is learned besides.
     """
-    patients = sorted({note.document.patient for note in notes})
-    order = generator(ensemble.config.seed, "learn folds").permutation(len(patients)).tolist()
-    fold = {patients[row]: place % folds for place, row in enumerate(order)}
-    found: dict[_Lists, dict[str, Document]] = {lists: {} for lists in _EITHER}
-    for number in range(min(folds, len(patients))):
-        inside = [fold[note.document.patient] == number for note in notes]
-        rows = list(zip(notes, scored, inside, strict=True))
-        others = [(note.view, one) for note, one, left_out in rows if not left_out]
-        stage = SiteStage.fit(others, min_patients=min_patients)
-        additions = SiteAdditions.harvested(
-            [note.document for note, _, left_out in rows if not left_out], min_patients=min_patients
-        )
-        for note, one, left_out in rows:
-            if left_out:
-                answer = note.found(ensemble, replace(stacker, site=stage), one)
-                for patterns, sentences in _EITHER:
-                    with_lists = additions.only(patterns=patterns, sentences=sentences).applied(answer)
-                    found[patterns, sentences][note.document.id] = with_lists
-    return {lists: [answers[note.document.id] for note in notes] for lists, answers in found.items()}
+    found: dict[Lists, dict[str, Document]] = {which: {} for which in choices}
+    plain = [note.scored(stacker) for note in notes]
+    for part in parts:
+        for rules in sorted({which.rules for which in choices}):
+            as_read = part.ruled if rules else notes
+            scored = plain if as_read is notes else [note.scored(stacker) for note in as_read]
+            rows = list(zip(as_read, scored, part.left_out, strict=True))
+            others = [(note.view, one) for note, one, left_out in rows if not left_out]
+            site = replace(stacker, site=SiteStage.fit(others, min_patients=min_patients))
+            for note, one, left_out in rows:
+                answer = note.found(ensemble, site, one) if left_out else None
+                for which in choices:
+                    if answer is not None and which.rules == rules:
+                        found[which][note.document.id] = part.additions.only(which).applied(answer)
+    return {which: [answers[note.document.id] for note in notes] for which, answers in found.items()}
 
 
 def _most_helpful(
-    answers: Mapping[_Lists, Sequence[Document]], gold: Sequence[Document], *, wanted: float, allowed: _Lists
-) -> _Lists:
+    answers: Mapping[Lists, Sequence[Document]], gold: Sequence[Document], *, wanted: float, allowed: Lists
+) -> Lists:
     """Return which lists leave the fewest PHI tokens at the wanted false positives; of equals, the fewest lists."""
 
-    def missed(lists: _Lists) -> float:
+    def missed(lists: Lists) -> float:
         point = find_point(trace_curve(gold, answers[lists], view=_VIEW), rule="false-positives", wanted=wanted)
         return float("inf") if point is None else point.counts.fn
 
-    possible = [lists for lists in _EITHER if all(may or not has for has, may in zip(lists, allowed, strict=True))]
+    possible = [lists for lists in _ANY if all(may or not has for has, may in zip(lists, allowed, strict=True))]
     return min(possible, key=missed)
 
 
@@ -212,8 +280,8 @@ def learn(
     on notes that it knows), for notes of fewer than two patients, and where no threshold reaches what is wanted;
     CorpusError for notes that it was trained on.
     """
-    ensemble, manifest = load_model(model)
-    if ensemble.stacker.site is not None:
+    manifest = read_manifest(model)
+    if SITE in manifest.files:
         raise ModelError(f"{model}: has learned from reviewed notes already: name the model that it came from")
     seen = SeenNotes.from_record(manifest.seen_notes)
     seen.refuse(documents, used_for="to learn from")
@@ -223,47 +291,78 @@ def learn(
         raise ConfigError(f"--folds: at least 2, not {folds}")
     if len({document.patient for document in documents}) < 2:
         raise ModelError("there is nothing to learn from and measure on: finish notes of at least two patients")
+    ensemble, manifest = load_model(model)
     notes = prepare(ensemble, documents, progress)
-    gold = [note.document for note in notes]
-    unlearned: list[Document] = []
-    learned: dict[str, tuple[Stacker, ChosenThreshold]] = {}
-    lists = (False, False)
+    # Lists that people put into the model stay as they are.
+    reviewed = bool(manifest.rules_replaced) or APPROVALS in manifest.files
+    allowed = Lists(not reviewed, not {PATTERNS} & set(manifest.files), not {INCLUSION} & set(manifest.files))
     with one_thread():
-        for names in (ensemble.config.submodels, *ensemble.config.smaller_stacks):
-            variant = variant_name(ensemble.config.submodels, names)
-            stacker = Stacker.load(model, variant=variant)
-            scored = [note.scored(stacker) for note in notes]
-            answers = held_out(ensemble, stacker, notes, scored, folds=folds, min_patients=min_patients)
-            if not variant:
-                # Lists that people put into the model stay as they are.
-                allowed = (not {PATTERNS} & set(manifest.files), not {INCLUSION} & set(manifest.files))
-                lists = _most_helpful(answers, gold, wanted=wanted, allowed=allowed)
-            chosen = _threshold(trace_curve(gold, answers[lists], view=_VIEW), gold, wanted=wanted)
-            views = [(note.view, one) for note, one in zip(notes, scored, strict=True)]
-            stage = SiteStage.fit(views, min_patients=min_patients)
-            if not variant:
-                unlearned = [note.found(ensemble, stacker, one) for note, one in zip(notes, scored, strict=True)]
-            learned[variant] = replace(stacker, site=stage, threshold=chosen.threshold or 0.0), chosen
-    before = find_point(trace_curve(gold, unlearned, view=_VIEW), rule="false-positives", wanted=wanted)
-    chosen = learned[""][1]
-    additions = SiteAdditions.harvested(gold, min_patients=min_patients).only(patterns=lists[0], sentences=lists[1])
+        after = fit_to_site(model, ensemble, notes, allowed, wanted=wanted, folds=folds, min_patients=min_patients)
+        stacker = Stacker.load(model)
+        found = [note.found(ensemble, stacker, note.scored(stacker)) for note in notes]
+    gold = [note.document for note in notes]
+    before = find_point(trace_curve(gold, found, view=_VIEW), rule="false-positives", wanted=wanted)
+    additions, chosen = after.additions, after.chosen
     result = Learned(
         len(notes),
         len({note.patient for note in gold}),
         before,
         chosen.chosen_at,
+        rules=after.new_rules,
         patterns=0 if additions.patterns is None else len(additions.patterns.patterns),
         sentences=0 if additions.sentences is None else len(additions.sentences.sentences),
     )
     record = {"notes": result.notes, "patients": result.patients, "remark": remark}
-    record |= {"patterns": result.patterns, "sentences": result.sentences}
+    record |= {"rules": result.rules, "patterns": result.patterns, "sentences": result.sentences}
     record |= {"before": _rates(result.before), "after": _rates(result.after)}
     known = seen.and_also(documents, seed=ensemble.config.seed).to_record()
     choices = {**manifest.choices, LEARNED: [record]}
-    stackers = {variant: stacker for variant, (stacker, _) in learned.items()}
-    manifest = replace(manifest, seen_notes=known, choices=choices)
-    _write(model, out, manifest, stackers, additions=additions, chosen=chosen)
+    _write(model, out, replace(manifest, seen_notes=known, choices=choices), after)
     return result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedToSite:
+    """What is learned: the estimators by variant, the lists, and the threshold of the whole stack."""
+
+    stackers: Mapping[str, Stacker]
+    tagger: TbedTagger | None
+    new_rules: int
+    additions: SiteAdditions
+    chosen: ChosenThreshold
+
+
+def fit_to_site(
+    model: Path,
+    ensemble: Ensemble,
+    notes: Sequence[ReviewedNote],
+    allowed: Lists,
+    *,
+    wanted: float,
+    folds: int,
+    min_patients: int,
+) -> FittedToSite:
+    """Learn from reviewed notes, and choose on patients held out which of the allowed lists are learned, too."""
+    gold = [note.document for note in notes]
+    parts = by_patient(ensemble, notes, folds=folds, min_patients=min_patients, rules=allowed.rules)
+    whole = held_out(ensemble, Stacker.load(model), notes, parts, min_patients=min_patients)
+    which = _most_helpful(whole, gold, wanted=wanted, allowed=allowed)
+    tagger, new = site_rules(ensemble, notes, min_patients=min_patients) if which.rules else (None, 0)
+    ruled = notes if tagger is None else [note.with_rules(tagger) for note in notes]
+    stackers: dict[str, Stacker] = {}
+    thresholds: dict[str, ChosenThreshold] = {}
+    for names in (ensemble.config.submodels, *ensemble.config.smaller_stacks):
+        variant = variant_name(ensemble.config.submodels, names)
+        stacker = Stacker.load(model, variant=variant)
+        answers = whole
+        if variant:
+            answers = held_out(ensemble, stacker, notes, parts, min_patients=min_patients, choices=[which])
+        chosen = _threshold(trace_curve(gold, answers[which], view=_VIEW), gold, wanted=wanted)
+        stage = SiteStage.fit([(note.view, note.scored(stacker)) for note in ruled], min_patients=min_patients)
+        stackers[variant] = replace(stacker, site=stage, threshold=chosen.threshold or 0.0)
+        thresholds[variant] = chosen
+    additions = SiteAdditions.harvested(gold, min_patients=min_patients).only(which)
+    return FittedToSite(stackers, tagger, new, additions, thresholds[""])
 
 
 def _threshold(curve: Curve, gold: Sequence[Document], *, wanted: float) -> ChosenThreshold:
@@ -279,30 +378,26 @@ def _rates(point: OperatingPoint | None) -> dict[str, float] | None:
     return None if point is None else {**asdict(point.counts), "tokens": point.tokens}
 
 
-def _write(
-    model: Path,
-    out: Path,
-    manifest: Manifest,
-    stackers: dict[str, Stacker],
-    *,
-    additions: SiteAdditions,
-    chosen: ChosenThreshold,
-) -> None:
+def _write(model: Path, out: Path, manifest: Manifest, after: FittedToSite) -> None:
     with beside(out) as scratch:
         for name in read_manifest(model).files:
             shutil.copyfile(model / name, scratch / name)
         copy_private_files(model, scratch)
-        for variant, stacker in stackers.items():
+        for variant, stacker in after.stackers.items():
             stacker.save(scratch, variant=variant)
-        remark = {"remark": "harvested from reviewed notes"}
-        if additions.patterns is not None:
-            patterns = additions.patterns.patterns
+        remark = {"remark": "learned from reviewed notes"}
+        if after.tagger is not None:
+            manifest = new_rules_of(after.tagger, **remark)(scratch, manifest)
+        if after.additions.patterns is not None:
+            patterns = after.additions.patterns.patterns
             text = patterns_text(patterns, name="added", description="Harvested from reviewed notes.")
             manifest = addition(PATTERNS, text, {"added": str(len(patterns)), **remark})(scratch, manifest)
-        if additions.sentences is not None:
-            n = str(len(additions.sentences.sentences))
-            text = additions.sentences.source
+        if after.additions.sentences is not None:
+            n = str(len(after.additions.sentences.sentences))
+            text = after.additions.sentences.source
             manifest = addition(INCLUSION, text, {"sentences": n, **remark})(scratch, manifest)
         changed = changeable_files(replace(manifest, files=file_hashes(scratch)))
-        figures = {**manifest.figures, CHOSEN: threshold_to_record(chosen), CHOSEN_WITH: changed}
+        # The threshold of before is one of other scores.
+        own = {CHOSEN: threshold_to_record(after.chosen), CHOSEN_WITH: changed, OF_TRAINING: after.chosen.threshold}
+        figures = {name: figure for name, figure in manifest.figures.items() if name != SHIPPED} | own
         write_manifest(scratch, replace(manifest, figures=figures))

@@ -7,7 +7,7 @@ back, and says the number of the change that it undid.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.manifest import PRIVATE, Manifest, file_hashes, has_private_file, private_files, read_manifest
 from ensemble_deid.taggers.tbed.rule_text import parse_rule
 from ensemble_deid.taggers.tbed.rulelist import RuleList
-from ensemble_deid.taggers.tbed.tagger import CONFIDENCE, RULES
+from ensemble_deid.taggers.tbed.tagger import CONFIDENCE, RULES, TbedTagger
 from ensemble_deid.training.rule_approvals import (
     APPROVED_KEY,
     RuleApprovals,
@@ -48,8 +48,7 @@ def _put(
     tagger = before.with_rules(rules, name=name).tagger
     # A list may say a rule twice: as counters, each copy is kept once.
     kept = (Counter(rule.identity for rule in before.rules) & Counter(rule.identity for rule in rules)).total()
-    contents = (rules.text(), tagger.confidence.to_json())
-    _change(model, [text.encode() for text in contents], {"rules": str(len(rules)), "remark": remark, **record})
+    update_model(model, new_rules_of(tagger, remark=remark, **record))
     return kept, len(rules) - kept
 
 
@@ -111,7 +110,8 @@ def restore_rules(model: Path, *, remark: str = "") -> tuple[int, int]:
     folder = private_files(model, *names, purpose="restoring")
     rules = RuleList.load(folder / names[0])
     contents = [(folder / name).read_bytes() for name in names]
-    _change(model, contents, {"rules": str(len(rules)), "remark": remark, "restored": str(change)})
+    record = {"rules": str(len(rules)), "remark": remark, "restored": str(change)}
+    update_model(model, _changed(contents, record))
     return change, len(rules)
 
 
@@ -121,8 +121,14 @@ def has_trained_rules(model: Path) -> bool:
     return not manifest.rules_replaced or manifest.rules_replaced[0]["before"] == manifest.files.get(RULES)
 
 
-def _change(model: Path, contents: Sequence[bytes], record: dict[str, str]) -> None:
-    """Write a new list with its confidences, keep the old ones beside it, and add the record."""
+def new_rules_of(tagger: TbedTagger, *, remark: str, **record: str) -> Callable[[Path, Manifest], Manifest]:
+    """Return what puts a tagger's rules into a model's folder, as `replace_rules` does, and records that."""
+    contents = [text.encode() for text in (tagger.rules.text(), tagger.confidence.to_json())]
+    return _changed(contents, {"rules": str(len(tagger.rules)), "remark": remark, **record})
+
+
+def _changed(contents: Sequence[bytes], record: Mapping[str, str]) -> Callable[[Path, Manifest], Manifest]:
+    """Return what writes a new list with its confidences, keeps the old ones beside it, and adds the record."""
 
     def edit(directory: Path, manifest: Manifest) -> Manifest:
         number = len(manifest.rules_replaced) + 1
@@ -134,7 +140,7 @@ def _change(model: Path, contents: Sequence[bytes], record: dict[str, str]) -> N
         hashes = {"before": before, "after": file_hashes(directory)[RULES], "kept": _kept_name(number, RULES)}
         return replace(manifest, rules_replaced=(*manifest.rules_replaced, {**hashes, **record}))
 
-    update_model(model, edit)
+    return edit
 
 
 def _kept_name(number: int, name: str) -> str:

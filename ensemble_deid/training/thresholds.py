@@ -22,7 +22,7 @@ from ensemble_deid.evaluation.operating_points import (
 from ensemble_deid.model.additions import changeable_files, changes_since_training, listed
 from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.loading import load_model
-from ensemble_deid.model.manifest import Manifest, read_manifest
+from ensemble_deid.model.manifest import Manifest, has_private_file, read_manifest
 from ensemble_deid.model.measured import CHOSEN_WITH, SHIPPED
 from ensemble_deid.model.options import CHOICE, DEV, members_record
 from ensemble_deid.model.out_of_fold import OutOfFold, out_of_fold
@@ -30,6 +30,7 @@ from ensemble_deid.model.seen_notes import SeenNotes, overlap_choice
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.reading import as_read
+from ensemble_deid.stacking.dataset import ARRAYS as DATASET
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.stacking.voting import choose_best_members
 
@@ -111,7 +112,7 @@ def reset_threshold(model: Path) -> tuple[float, str]:
     if (shipped := figures.get(SHIPPED)) is not None:
         _store(model, shipped["threshold"], shipped["figures"], shipped["choices"], came_so=True)
         return float(shipped["threshold"]), "the model came with"
-    if not manifest.seen_notes:
+    if not has_private_file(model, DATASET):
         return Stacker.load(model).threshold, "the model came with"
     threshold = figures.get(OF_TRAINING)
     if threshold is None:
@@ -135,7 +136,7 @@ def _freeze(model: Path, chosen: ChosenThreshold, point: OperatingPoint, overlap
 
 def _shipped(model: Path, manifest: Manifest) -> dict[str, Any]:
     """Return the figure that keeps the threshold of a model without training's own records, once."""
-    if manifest.seen_notes or SHIPPED in manifest.figures:
+    if has_private_file(model, DATASET) or SHIPPED in manifest.figures:
         return {}
     kept = {
         "threshold": Stacker.load(model).threshold,

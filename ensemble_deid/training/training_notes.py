@@ -124,7 +124,7 @@ def checked_notes(
     seen = warm.seen_with(notes, seed=config.seed)
     if not allow_overlap:
         seen.refuse(dev, used_for="for dev")
-    return notes, seen
+    return notes, seen.with_dev(dev)
 
 
 def training_counts(batch: Batch, *, copies: int) -> dict[str, int]:

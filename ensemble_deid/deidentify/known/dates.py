@@ -10,7 +10,26 @@ from ensemble_deid.note.number_words import BELOW_TWENTY, ORDINALS, TENS
 from ensemble_deid.surrogates.date_forms import MONTH_STYLES
 
 _VALUE = re.compile(r"(\d{4})-?(\d{2})-?(\d{2})(?:[T ].*)?", re.DOTALL)
-_BETWEEN = frozenset("st nd rd th the of and day in year de del y el dia ano".split())
+_ELSEWHERE = """
+januar februar märz april mai juni juli august september oktober november dezember
+jan feb mrz apr mai jun jul aug sept okt nov dez
+jänner feber maerz april mai juni juli august september oktober november dezember
+janvier février mars avril mai juin juillet août septembre octobre novembre décembre
+janv févr mars avr mai juin juil août sept oct nov déc
+gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre
+gen feb mar apr mag giu lug ago set ott nov dic
+janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro
+jan fev mar abr mai jun jul ago set out nov dez
+januari februari maart april mei juni juli augustus september oktober november december
+jan feb mrt apr mei jun jul aug sep okt nov dec
+"""
+"""Months in German, French, Italian, Portuguese and Dutch."""
+_ROMAN = (
+    "i ii iii iv v vi vii viii ix x xi xii xiii xiv xv xvi xvii xviii xix xx xxi xxii xxiii xxiv xxv xxvi xxvii xxviii "
+    "xxix xxx xxxi"
+).split()
+_STYLES = (*MONTH_STYLES, *map(str.split, _ELSEWHERE.strip().splitlines()), _ROMAN[:12])
+_BETWEEN = frozenset("st nd rd th the of and day in year de del y el dia ano le er re den der il do di".split())
 _MOST_WORDS = 12
 
 _UNOS = "cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciseis diecisiete "
@@ -34,8 +53,8 @@ def read_date(value: str) -> date | None:
 class DateIndex:
     """An index of days, each with the number of its entry.
 
-    A day is found with its year, of four digits or two: 3/5/1950, 05.03.50, March 5th, 1950, 5-Mar-50, 19500305. Of two
-    numbers either may be the month.
+    A day is found with its year, of four digits or two: 3/5/1950, 05.03.50, March 5th, 1950, 5-Mar-50, 5. März 1950,
+    V.III.1950, 19500305. Of two numbers either may be the month.
     """
 
     def __init__(self, days: Iterable[tuple[date, int]]) -> None:
@@ -72,9 +91,7 @@ def _runs(words: Words, first: int) -> Iterator[tuple[int, tuple[str, ...]]]:
 @cache
 def _months() -> dict[str, int]:
     """Return the number of each month by its names; reading these takes longer than most imports."""
-    months = {compacted(name): number for style in MONTH_STYLES for number, name in enumerate(style, start=1)}
-    roman = "i ii iii iv v vi vii viii ix x xi xii".split()
-    return months | {name: number for number, name in enumerate(roman, start=1)}
+    return {compacted(name): number for style in _STYLES for number, name in enumerate(style, start=1)}
 
 
 def date_part(word: str) -> str:
@@ -92,7 +109,8 @@ def date_forms(day: date) -> Iterator[tuple[str, ...]]:
         for ending in (year, date_part(short)):
             yield from ((month, number, ending), (number, month, ending))
         yield year, month, number
-    for days in ((number,), *_day_in_words(day.day)):
+    roman = date_part(_ROMAN[day.day - 1])
+    for days in ((number,), (roman,), *_day_in_words(day.day)):
         for years in ((year,), (date_part(short),), *_year_in_words(day.year)):
             yield from ((*days, in_words, *years), (in_words, *days, *years))
     for parts in (("%m", "%d"), ("%d", "%m")):
