@@ -9,6 +9,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -61,11 +62,11 @@ class Lexicon:
         """Read what `to_json` wrote. Raises ModelError if it is damaged."""
         try:
             content: dict[str, Any] = strict_json(text)
-            phrases = {
-                tuple(map(str, phrase)): {str(k): int(n) for k, n in counts.items()}
-                for phrase, counts in content["phrases"]
-            }
-            words = {w: {str(k): int(n) for k, n in counts.items()} for w, counts in content["words"].items()}
+            phrases = {tuple(phrase): counts for phrase, counts in content["phrases"]}
+            words: dict[str, dict[str, int]] = content["words"]
+            counted = chain.from_iterable(counts.values() for counts in (*phrases.values(), *words.values()))
+            if not {*map(type, counted)} <= {int} or not {*map(type, chain.from_iterable(phrases))} <= {str}:
+                raise ValueError("a count is no number, or a word no string")
             vocabulary = Vocabulary.from_json(content["vocabulary"]) if "vocabulary" in content else None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ModelError(f"the lexicon is damaged: {type(error).__name__}") from None
