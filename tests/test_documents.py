@@ -1,6 +1,7 @@
 """What the documents say can be done: links lead somewhere, and each page is run from top to bottom."""
 
 import contextlib
+import csv
 import json
 import re
 import shutil
@@ -102,7 +103,29 @@ def labels_are_joined(folder: Path) -> None:
     assert manifest["labels"] == ["CITY", "DATE", "PERSON"]
 
 
-CHECKS = {"quick-start": table_is_clean, "data-engineer": table_is_clean, "researcher": labels_are_joined}
+def nights_fit_and_releases_do_not(folder: Path) -> None:
+    """Patients have one name and one pseudonym in all nights, and other ones in the next release."""
+
+    def rows(name: str) -> list[tuple[str, ...]]:
+        table = csv.DictReader((folder / name).read_text(encoding="utf-8").splitlines(keepends=True))
+        return [(row["note_id"], row["mrn"], *re.split(r"\W+", row["text"])[1:3]) for row in table]
+
+    first, second, release = map(rows, ("night-1.csv", "night-2.csv", "release-2.csv"))
+    bell, other = first
+    # The corrected note again, the new one, and not the unchanged one.
+    assert second == [bell, (second[1][0], *bell[1:])] != [bell, bell]
+    assert other[1] != bell[1]
+    assert [row[1:] for row in release] == [release[0][1:]] * 2
+    assert not {id for row in (*first, *second) for id in row[:2]} & {id for row in release for id in row[:2]}
+    assert release[0][2:] != bell[2:]
+
+
+CHECKS = {
+    "project": nights_fit_and_releases_do_not,
+    "quick-start": table_is_clean,
+    "data-engineer": table_is_clean,
+    "researcher": labels_are_joined,
+}
 
 
 def test_every_path_and_option_of_the_service_is_documented() -> None:

@@ -320,7 +320,7 @@ def test_what_must_not_differ_within_a_release(tmp_path: Path) -> None:
     ):
         with pytest.raises(ConfigError, match=problem):
             deidentify_table(source, tmp_path / "o.jsonl", nights.model, columns=KEPT, within=nights.project, **choices)
-    with pytest.raises(CorpusError, match="another note of the input has the same id"):
+    with pytest.raises(CorpusError, match="another record of the input has the same id"):
         nights.night([SECOND, SECOND])
 
 

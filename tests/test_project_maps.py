@@ -15,15 +15,17 @@ from made_keys import KEY, made_key
 from marked_notes import marked_note
 from project_notes import model_of
 
-from ensemble_deid import RecordMap, RunSummary, deidentify_table
+from ensemble_deid import Columns, RecordMap, RunSummary, deidentify_table
 from ensemble_deid.corpora.input_options import InputOptions
+from ensemble_deid.corpora.record_map import FieldRule
 from ensemble_deid.deidentify.known.identifiers import Identifier, KnownIdentifiers
 from ensemble_deid.deidentify.known.kinds import KINDS
-from ensemble_deid.deidentify.project.memory import FOUND_LATER
-from ensemble_deid.deidentify.project.night import BROKEN_OFF, OTHER_SETTINGS, UNCHANGED, Night, Project
+from ensemble_deid.deidentify.project.memory import FOUND_LATER, OTHER_VALUES
+from ensemble_deid.deidentify.project.night import BROKEN_OFF, CORRECTED, OTHER_SETTINGS, UNCHANGED, Night, Project
 from ensemble_deid.deidentify.project.store import RELEASE, Store
 from ensemble_deid.deidentify.project.traces import held_by, traces_of
 from ensemble_deid.deidentify.run import Run
+from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.keys import Key
 
 COLUMNS: dict[str, Any] = {
@@ -67,7 +69,8 @@ def made_rows(seed: int = 0, number: int = 60) -> list[dict[str, str]]:
                 "author": rng.choice((author, "")),
                 "seen": f"20{rng.randrange(12, 20)}-03-0{rng.randrange(1, 9)}",
                 "phone": rng.choice((*phones, "")),
-                "text": "\n".join(rng.sample(lines, 4)),
+                # A row may have no note.
+                "text": "\n".join(rng.sample(lines, 4)) if rng.random() < 0.9 else "",
             }
         )
     return rows
@@ -180,7 +183,7 @@ def test_resources_that_come_night_by_night(tmp_path: Path, monkeypatch: pytest.
     # Another release knows what was known, under its own surrogates.
     site.key = made_key(7)
     Store(tmp_path / "site" / "project", KEY).rotate(site.key)
-    assert site.due() == {f"DocumentReference/{id}": RELEASE for id in ("n1", "n2")}
+    assert site.due() == dict.fromkeys(("DocumentReference/n1", "DocumentReference/n2", "Patient/p1"), RELEASE)
     (released,) = night("6", first)
     assert "Bell" not in text_of(released)
     assert text_of(released) != text_of(again)
@@ -189,6 +192,107 @@ def test_resources_that_come_night_by_night(tmp_path: Path, monkeypatch: pytest.
     # As the last output of each calls it, where this release has one.
     assert listed == {f"DocumentReference/{released['id']}", "DocumentReference/n2", "Patient/p1"}
     assert list(site.store().rows()) == []
+
+
+def test_a_change_of_what_has_no_note_is_listed(tmp_path: Path) -> None:
+    site = Site(tmp_path / "site", ["In 2031: well."])
+
+    def night(name: str, *resources: dict[str, object]) -> list[dict[str, Any]]:
+        source = tmp_path / f"{name}.ndjson"
+        source.write_text("".join(json.dumps(resource) + "\n" for resource in resources))
+        site.run(source, "fhir-r4")
+        return [json.loads(line) for line in site.out.read_text().splitlines()]
+
+    def changes() -> list[tuple[str, str]]:
+        return [(change.facts["note"], change.facts["why"]) for change in site.store().changes()]
+
+    patient = {"resourceType": "Patient", "id": "p1", "birthDate": "1940-03-05"}
+    doctor = {"resourceType": "Practitioner", "id": "d1", "gender": "female"}
+    first = night("1", patient, doctor)
+    assert "birthDate" in first[0]
+    assert night("2", patient, doctor) == first
+    assert (site.due(), changes()) == ({}, [])
+    # An age over 89 is shown by what comes later.
+    night("3", document("n1", "In 2031: well.", date="2031-01-01"))
+    assert site.due() == {"Patient/p1": OTHER_VALUES}
+    assert "birthDate" not in night("4", patient)[0]
+    assert (site.due(), changes()) == ({}, [("Patient/p1", OTHER_VALUES)])
+    night("5", patient | {"gender": "male"}, doctor | {"gender": "male"})
+    assert sorted(changes()[1:]) == [("Patient/p1", CORRECTED), ("Practitioner/d1", CORRECTED)]
+    with pytest.raises(CorpusError, match="line 2: another record of the input has the same id"):
+        night("6", patient, patient | {"gender": "other"})
+
+
+def test_a_corrected_row_of_a_ready_table_is_listed(tmp_path: Path) -> None:
+    site = Site(tmp_path / "site", ["Well."])
+
+    def night(number: int, *born: str) -> None:
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        lines = [f"{7001 + k},8532,{day}\n" for k, day in enumerate(born)]
+        (folder / "person.csv").write_text("person_id,gender_concept_id,birth_datetime\n" + "".join(lines))
+        site.run(folder, "omop")
+
+    night(1, "1950-03-05", "1961-01-02")
+    night(2, "1950-03-05", "1961-01-02")
+    assert site.store().changes() == []
+    night(3, "1950-03-06", "1961-01-02")
+    assert [(change.facts["note"], change.facts["why"]) for change in site.store().changes()] == [
+        ("person_id 7001", CORRECTED)
+    ]
+    with pytest.raises(ConfigError, match="row = true goes with a pseudonym"):
+        FieldRule.parse({"kind": "date", "row": True}, "here")
+
+
+def test_words_have_other_hashes_in_another_project(tmp_path: Path) -> None:
+    rows, kept = made_rows(number=6), list[set[str]]()
+    for name in ("a", "b"):
+        site = Site(tmp_path / name, [row["text"] for row in rows])
+        site.night(rows)
+        memories = [row.memory for row in site.store().rows()]
+        kept.append({memory[kind] for memory in memories for kind in ("traces", "left")} - {""})
+    assert kept[0]
+    assert kept[0].isdisjoint(kept[1])
+
+
+def test_a_note_that_lost_its_text_is_corrected(tmp_path: Path) -> None:
+    site, head = Site(tmp_path / "site", []), "id,mrn,seen,text\n"
+
+    def night(number: int, *rows: str) -> None:
+        source, out = tmp_path / f"{number}.csv", tmp_path / f"{number}-clean.csv"
+        source.write_text(head + "\n".join(rows), encoding="utf-8")
+        columns, within = Columns(id="id", patient="mrn", dates=("seen",)), Project(store=site.store())
+        given: dict[str, Any] = {"key": KEY, "style": "surrogate", "accept_unfit": True, "within": within}
+        deidentify_table(source, out, site.model, columns=columns, **given)
+
+    night(1, "1,M1,2019-03-04,Well.", "2,M1,1940-03-05,")
+    assert len({row.memory["new_id"] for row in site.store().rows()}) == 2
+    night(2, "1,M1,2031-03-04,")
+    assert site.due() == {"2": OTHER_VALUES}
+    assert [(change.facts["note"], change.facts["why"]) for change in site.store().changes()] == [("1", CORRECTED)]
+    with site.store().changing() as commit:
+        assert len(commit.forget("M1")) == 3
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_patients_of_two_authorities_are_apart_in_all_nights(tmp_path: Path, named: bool) -> None:
+    site, head = Site(tmp_path / "site", []), "MSH|^~\\&|||||20230412||ADT^A01|1|P|2.5\r"
+    own = {"hl7": {"PID-3": {"kind": "pseudonym", "of": "patient", "authority": "B"}, "PID-5": "patient"}}
+    rules = RecordMap.parse(own, "own") if named else "hl7-v2"
+
+    def night(number: int, authority: str, record_map: RecordMap | str = "hl7-v2") -> RunSummary:
+        source = tmp_path / f"{number}.hl7"
+        source.write_text(f"{head}PID|1||700123^^^{authority}||Bell^Anna\rNTE|1||Slept.\r", newline="")
+        return site.run(source, record_map)
+
+    assert night(1, "A").withheld == night(2, "A").withheld == night(3, "").withheld == ()
+    # With the rule that names B, ids without an authority are no longer those of A.
+    assert "another assigning authority than earlier ones" in night(4, "B", rules).withheld[0]
+    site.key = made_key(7)
+    Store(tmp_path / "site" / "project", KEY).rotate(site.key)
+    assert len(night(5, "B").withheld) == 1
+    assert night(6, "A").written == 1
+    assert site.due()["1.hl7 message"] == RELEASE
 
 
 def test_rows_of_other_tables_tell_of_their_patient(tmp_path: Path) -> None:

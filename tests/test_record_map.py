@@ -17,6 +17,7 @@ from ensemble_deid.audit.release import read_release, released_documents
 from ensemble_deid.audit.residual import residual_risk
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.compressed import writing_compressed
+from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.corpora.input_options import InputOptions
 from ensemble_deid.corpora.messages.fhir import read_fhir
 from ensemble_deid.corpora.messages.fhir_fields import _DATE as FHIR_DATE
@@ -549,6 +550,25 @@ def test_what_passes_as_a_quantity_in_fhir() -> None:
     value, unit = (rules[f"Observation.valueQuantity.{name}"] for name in ("value", "unit"))
     assert [value.allows(one) for one in ("7.25", "-3", "02139", "1970")] == [True, True, False, False]
     assert [unit.allows(one) for one in ("mg/dL", "John", "Lee/Anna")] == [True, False, False]
+    system = "http://terminology.hl7.org/CodeSystem/v3-ObservationInterpretation"
+    quantity = {"value": 142, "unit": "mm[Hg]"}
+    part = {"valueQuantity": quantity, "interpretation": [{"coding": [{"system": system, "code": "H"}]}]}
+    resource: dict[str, Any] = {"resourceType": "Observation", "component": [part, part | {"valueString": "Lee"}]}
+    message = read_fhir(json.dumps(resource).encode(), "a.json", rules)
+    values = [field.value for field in message.fields]
+    del resource["component"][1]["valueString"]
+    assert json.loads(message.written([Edit(0, 3, "X")], values))["component"] == [part, part | {"valueString": "X"}]
+
+
+def test_an_interpreter_in_one_component_is_read() -> None:
+    rules = RecordMap.read("hl7-v2").hl7
+    message = read_hl7(f"{HL7.splitlines()[0]}\rOBR|1|||||||{'|' * 24}7701&Vance&Orla&T|\r".encode(), "a.hl7", rules)
+    assert [(field.rule.kind, field.value) for field in message.fields[-2:]] == [
+        (FieldKind.PSEUDONYM, "7701"),
+        (FieldKind.STAFF, "Orla\nT\nVance"),
+    ]
+    written = message.written([], [None] * (len(message.fields) - 2) + ["s1", "Ann\nB\nLee"])
+    assert written.decode().split("|")[-2] == "s1&Lee&Ann&B"
 
 
 @pytest.mark.parametrize(
@@ -664,6 +684,22 @@ def test_patients_of_two_authorities(tiny_model: Path, tmp_path: Path) -> None:
     assert not any(MRN in one[2] for one in lines)
 
 
+def test_a_section_of_a_base_may_have_a_place_called_kind(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text('base = "pcornet"\n[tables.notes]\nkind = "drop"\nNOTE_DATE = "keep"\n[tables.kind]\nid = "drop"\n')
+    base, own = RecordMap.read("pcornet").tables, RecordMap.read(path).tables
+    date = {"NOTE_DATE": FieldRule(FieldKind.KEEP), "kind": FieldRule(FieldKind.DROP)}
+    assert own == {**base, "notes": {**base["notes"], **date}, "kind": {"id": FieldRule(FieldKind.DROP)}}
+
+
+@pytest.mark.parametrize("authority", ["A\\T\\B", "A\\T\\B&1.2&ISO", ""])
+def test_an_authority_is_read_before_it_is_compared(authority: str) -> None:
+    rules = {"PID-3": FieldRule(FieldKind.PSEUDONYM, of="patient", authority="A&B")}
+    for id, read in ("7001", "7001"), ("7\\S\\1", "7^1"):
+        data = f"{HL7.splitlines()[0]}\rPID|1||{id}^^^{authority}\r"
+        assert read_hl7(data.encode(), "a.hl7", rules).patient == read
+
+
 def test_ages_over_89_in_results() -> None:
     head, rules = HL7.splitlines()[0], RecordMap.read("hl7-v2").hl7
 
@@ -685,5 +721,5 @@ def test_ages_over_89_in_results() -> None:
 
     loinc = {"coding": [{"system": "http://loinc.org", "code": "30525-0"}]}
     assert value(loinc, value=94.0) == value({"text": "x"}, value=94, unit="years") == [(FieldKind.AGE, 94)]
-    assert value(loinc, value=float("1e999")) == []
+    assert value(loinc, value=float("1e999")) == value(loinc, value=True) == []
     assert value({"text": "Glucose"}, value=94) == value(loinc, value=94, unit="mo") == []

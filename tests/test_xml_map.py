@@ -9,7 +9,7 @@ from ensemble_deid import RecordMap
 from ensemble_deid.audit.residual import residual_risk
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.messages.xml import read_xml
-from ensemble_deid.corpora.record_map import FieldRules
+from ensemble_deid.corpora.record_map import FieldKind, FieldRule, FieldRules
 from ensemble_deid.deidentify.manifest import verify_run
 from ensemble_deid.errors import CorpusError
 
@@ -121,3 +121,18 @@ def test_edits_keep_the_elements() -> None:
     start = message.text.index("Ann")
     made = message.written([(start, start + 8, "<N>")]).decode()
     assert made.endswith("<a><text>Seen <b>&lt;N&gt;</b> now.</text></a>")
+
+
+@pytest.mark.parametrize(
+    ("id", "authority", "patient", "assigned_by"),
+    [
+        ('extension="7001"', "", "7001", None),
+        ('root="1.2" extension="7001"', "", "7001", "1.2"),
+        ('root="1.2" extension="7001"', "1.2", "7001", "1.2"),
+        ('root="1.3" extension="7001"', "1.2", "7001^^^1.3", "1.2"),
+    ],
+)
+def test_the_root_of_an_id_is_who_assigned_it(id: str, authority: str, patient: str, assigned_by: str | None) -> None:
+    rules = {"patientRole.id@extension": FieldRule(FieldKind.PSEUDONYM, of="patient", authority=authority)}
+    message = read_xml(f"<a><patientRole><id {id}/></patientRole></a>".encode(), "a.xml", rules)
+    assert (message.patient, message.authority or None) == (patient, assigned_by)

@@ -106,11 +106,11 @@ def run_status(options: argparse.Namespace) -> int:
     due = [row for row in rows if row.due not in (None, HELD, WITHHELD)]
     withheld = [row for row in rows if row.due == WITHHELD]
     held = sum(row.due == HELD for row in rows)
-    out = sum(row.output is not None for row in rows)
+    out = [row for row in rows if row.output is not None and "beside" not in row.memory]
     patients = counted(len({row.patient for row in rows}), "patient")
     say(f"release {store.release}, {counted(store.night, 'night')}, {patients}")
-    say(f"{counted(out, 'note')} handed out, {len(withheld)} withheld, {held} held, {len(due)} to hand out again")
-    for model, number in sorted(Counter(row.model for row in rows if row.output is not None).items()):
+    say(f"{counted(len(out), 'note')} handed out, {len(withheld)} withheld, {held} held, {len(due)} to hand out again")
+    for model, number in sorted(Counter(row.model for row in out).items()):
         say(f"{counted(number, 'note')} by the model {model[:12] or 'without a folder'}")
     for line in sorted(f"withheld: {row.memory['id']}{_where(row)}" for row in withheld):
         say(line)
@@ -194,7 +194,7 @@ def run_export(options: argparse.Namespace) -> int:
     store, file = opened(options), io.StringIO()
     table = csv.writer(file, lineterminator="\n")
     table.writerow(["release", "note", "note_pseudonym", "patient", "patient_pseudonym"])
-    rows = [row.memory for row in store.rows() if row.output is not None]
+    rows = [row.memory for row in store.rows() if row.output is not None and "beside" not in row.memory]
     for memory in sorted(rows, key=lambda memory: str(memory["id"])):
         values = (memory["id"], _or_same(memory, "new_id", "id"), memory["patient"], memory.get("new_patient") or "")
         table.writerow([store.release, *values])

@@ -46,7 +46,7 @@ BIRTH = "birth"
 AUTHORITY = "^^^"
 """Separates a patient's id from an authority other than the rule's."""
 _SECTIONS = ("columns", "tables", "fhir", "hl7", "xml")
-_KEYS = ("kind", "of", "values", "pattern", "authority")
+_KEYS = ("kind", "of", "values", "pattern", "authority", "row")
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}")
 _FHIR_PATH = re.compile(r"[A-Z][A-Za-z]*(?:\.[A-Za-z]+)+")
 _XML_NAME = r"[A-Za-z_][A-Za-z0-9_-]*"
@@ -60,8 +60,9 @@ class FieldRule:
 
     `of` says of what a pseudonym is (`patient`, `encounter`, ...): equal ids of the same thing have equal pseudonyms.
     A date `of` birth is searched in the patient's notes. Codes pass if they are among `values` or match `pattern`.
-    Where HL7 names the assigning authority of a patient's id, ids of `authority` equal those in tables; the same id
-    from another authority is another patient.
+    Where HL7, or XML as `id@root`, names the assigning authority of a patient's id, ids of `authority` equal those in
+    tables; the same id from another authority is another patient. With `row`, the value tells the rows of a table
+    without notes apart, so that a project knows a corrected one.
     """
 
     kind: FieldKind
@@ -69,6 +70,7 @@ class FieldRule:
     values: tuple[str, ...] = ()
     pattern: str = ""
     authority: str = ""
+    row: bool = False
 
     def allows(self, value: str) -> bool:
         """Whether a value is one of the codes."""
@@ -96,13 +98,16 @@ class FieldRule:
             raise ConfigError(f"{place}: of goes with a pseudonym or a date")
         if authority and of != "patient":
             raise ConfigError(f"{place}: authority goes with the pseudonym of a patient")
+        row = said.get("row", False)
+        if row not in (True, False) or (row and kind is not FieldKind.PSEUDONYM):
+            raise ConfigError(f"{place}: row = true goes with a pseudonym")
         if (values or pattern) and kind is not FieldKind.CODES:
             raise ConfigError(f"{place}: values and pattern go with codes")
         try:
             re.compile(pattern)
         except re.error:
             raise ConfigError(f"{place}: the pattern is no regular expression") from None
-        return cls(kind, of, tuple(values), pattern, authority)
+        return cls(kind, of, tuple(values), pattern, authority=authority, row=row)
 
     def identity(self, value: str, authority: str) -> str:
         """Return the id under which a patient is known here, with the authority if it is not the rule's."""
@@ -238,12 +243,15 @@ def named_maps() -> dict[str, Path]:
 
 
 def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tables of both; each rule of `own` overrides that of `base`."""
-    made = {**base, **own}
-    for name in base.keys() & own.keys():
-        if isinstance(base[name], dict) and isinstance(own[name], dict) and "kind" not in own[name]:
-            made[name] = _merged(base[name], own[name])
-    return made
+    """Return the sections of both; each rule of `own` overrides that of `base`."""
+    return {**base, **{name: _joined(base.get(name), said, 1 + (name == "tables")) for name, said in own.items()}}
+
+
+def _joined(base: Any, own: Any, levels: int) -> Any:
+    """Return a section of both, whose rules are so many levels down."""
+    if not (levels and isinstance(base, dict) and isinstance(own, dict)):
+        return own
+    return {**base, **{name: _joined(base.get(name), said, levels - 1) for name, said in own.items()}}
 
 
 def _rules_json(rules: FieldRules) -> dict[str, dict[str, Any]]:

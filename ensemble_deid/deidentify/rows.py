@@ -112,11 +112,10 @@ class RowPass:
             beside = None, None, tuple(None for _ in record.dates), tuple(None for _ in record.fields)
         return Rewritten(NewRecord(None, *beside), result, self.cells.counts - before)
 
-    def without_text(self, record: Record) -> NewRecord:
+    def without_text(self, record: Record) -> Rewritten:
         """Return what takes the place of a record that has no text."""
-        nothing = DeidentificationResult("")
-        beside = self.withheld(record, record.document(), nothing).new
-        return NewRecord((), beside.id, beside.patient, beside.dates, beside.fields)
+        made = self.withheld(record, record.document(), DeidentificationResult(""))
+        return replace(made, new=replace(made.new, edits=()))
 
     def _known(self, record: Record, note: Note) -> Known:
         """Return what is known of a record's patient, for its dates."""

@@ -44,7 +44,7 @@ class Run:
     `settings` are recorded; `finding` are those that decide what is found, and must be the same when a run is resumed.
     `labels` counts spans and `words` the words of the notes written. With `standard`, `out` is a file that waits for
     standard output. `compare` is a page with the notes before and after, which contains PHI. `treated` is told of every
-    note.
+    record.
     """
 
     source: NoteSource
@@ -118,7 +118,9 @@ class Run:
             with self.source.writer(self.out, files.output) as writer:
                 for record in self.source.records():
                     if not record.is_note:
-                        writer.write(record, self.rows.without_text(record))
+                        beside = self.rows.without_text(record)
+                        writer.write(record, beside.new)
+                        self.treated(record, record.document(), beside)
                         continue
                     found = next(founds, None)
                     if found is None:

@@ -20,7 +20,7 @@ class Message:
 
     `fields` are values with a rule of a record map, and `values` their replacements; without a map there are none.
     `kept` names the other fields with a value, which may hold PHI and are never changed: with a map there are none.
-    `key` is a resource's type and id; `authority` assigned the patient's id, if the message names it.
+    `key` is a resource's type and id; `authority` assigned the ids of patients that are known by the id alone.
     Raises CorpusError, from `written`, where the replacement cannot be written in the message's character set.
     """
 

@@ -150,6 +150,8 @@ class MappedElements:
             self._add(value, place, rule, plain, json.dumps)
         elif rule.kind is FieldKind.CODES and rule.allows(json.dumps(plain)):
             self._kept.add(value.start)
+        elif isinstance(plain, bool):
+            return
         elif rule.kind is FieldKind.AGE and isinstance(plain, int | float) and isfinite(plain):
             self._add(value, place, rule, int(plain), str)
 

@@ -65,7 +65,7 @@ class MessageFile:
                 self.authorities |= set() if self.authorities else {message.authority}
                 if message.authority not in self.authorities:
                     raise CorpusError(
-                        f"{self.path}: its patient's id (PID-3) has another assigning authority than earlier ones, "
+                        f"{self.path}: its patient's id has another assigning authority than earlier ones, "
                         'so it may be another patient\'s: name yours in the rule, { ..., authority = "NAME" }'
                     )
         except CorpusError as error:

@@ -9,6 +9,7 @@ encapsulated data (OBX-2 ED or RP), which may be a whole document, is refused, a
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from ensemble_deid.corpora.checks import check_text
 from ensemble_deid.corpora.edits import Edit
@@ -66,7 +67,7 @@ def read_hl7(data: bytes, place: str, rules: FieldRules | None = None) -> Messag
     patient, authority = reader.patient or (None, None)
     rule = None if rules is None else rules.get("PID-3")
     if rule is not None and rule.authority and patient is not None:
-        patient, authority = rule.identity(patient, authority or ""), None
+        patient, authority = rule.identity(patient, authority or ""), rule.authority
     return Message(encoded.text, written, kept, patient, tuple(slots.fields), authority=authority)
 
 
@@ -118,7 +119,7 @@ class _Reader:
         if name == "MSH" and name in self.seen:
             raise CorpusError(f"{where}: another message begins here; each message needs a file of its own")
         if name == "PID":
-            found = _patient(segment, self.delimiters)
+            found = self._patient(segment, where)
             if name in self.seen and found != self.patient:
                 raise CorpusError(f"{where}: is about another patient; each patient needs a file of its own")
             self.patient = found
@@ -163,13 +164,22 @@ class _Reader:
 
     def _mapped(self, value: str, rule: FieldRule | None, place: str, where: str) -> str:
         """Return a field as its rule says; nothing where it has none."""
-
-        def decode(component: str) -> str:
-            encoded = EncodedText()
-            _add_text(component, f"{where}: {place}", encoded, self.delimiters, self.charset)
-            return " ".join(encoded.text.split())
-
+        decode = partial(self._decoded, where=f"{where}: {place}")
         return "" if rule is None else MappedFields(self.delimiters, self.slots, decode).written(value, rule, place)
+
+    def _decoded(self, component: str, where: str) -> str:
+        encoded = EncodedText()
+        _add_text(component, where, encoded, self.delimiters, self.charset)
+        return " ".join(encoded.text.split())
+
+    def _patient(self, segment: str, where: str) -> tuple[str, str] | None:
+        """Return the patient's first id and its assigning authority ("" if none is named)."""
+        fields, decode = segment.split(self.delimiters.field), partial(self._decoded, where=f"{where}: PID-3")
+        for part in fields[3].split(self.delimiters.repetition) if len(fields) > 3 else ():
+            components = [*part.split(self.delimiters.component), "", "", ""]
+            if name := decode(components[0]):
+                return name, decode(components[3].split(self.delimiters.subcomponent)[0])
+        return None
 
 
 def _standard_codes(value: str, delimiters: Delimiters) -> str:
@@ -206,16 +216,6 @@ def _add_coded(value: str, where: str, encoded: EncodedText, delimiters: Delimit
 def _is_age(fields: Sequence[str], delimiters: Delimiters) -> bool:
     unit = fields[6].split(delimiters.component)[0] if len(fields) > 6 else ""
     return is_age(fields[3], unit)
-
-
-def _patient(segment: str, delimiters: Delimiters) -> tuple[str, str] | None:
-    """Return the patient's first id and its assigning authority ("" if none is named)."""
-    fields = segment.split(delimiters.field)
-    for part in fields[3].split(delimiters.repetition) if len(fields) > 3 else ():
-        components = [*part.split(delimiters.component), "", "", ""]
-        if name := components[0].strip():
-            return name, components[3].split(delimiters.subcomponent)[0].strip()
-    return None
 
 
 def _add_text(value: str, where: str, encoded: EncodedText, delimiters: Delimiters, charset: str) -> None:

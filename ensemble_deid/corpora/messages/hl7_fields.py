@@ -1,7 +1,7 @@
 """Fields of HL7 version 2 with a rule of a record map: the components that are replaced; all others are left out.
 
-Names are of the type XPN, those of staff XCN, addresses XAD, telephones XTN, ids CX, dates DTM (chapter 2A of the
-standard).
+Names are of the type XPN, those of staff XCN or NDL, addresses XAD, telephones XTN, ids CX, dates DTM (chapter 2A of
+the standard).
 """
 
 import re
@@ -77,6 +77,10 @@ class MappedFields:
 
     def _repetition(self, value: str, rule: FieldRule, place: str) -> str:
         parts = value.split(self.delimiters.component)
+        inner = parts[0].split(self.delimiters.subcomponent)
+        if rule.kind is FieldKind.STAFF and len(inner) > 1:
+            # NDL: the id and the name are parts of the first component.
+            return self.delimiters.subcomponent.join(self._staff(inner, rule, place))
         if rule.kind is FieldKind.STAFF:
             made = self._staff(parts, rule, place)
         elif rule.kind in (FieldKind.PATIENT, FieldKind.RELATIVE):

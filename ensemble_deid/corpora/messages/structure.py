@@ -89,6 +89,11 @@ CODES: Mapping[str, Callable[[str], bool]] = {
     "http://terminology.hl7.org/CodeSystem/condition-ver-status": _one_of(
         "confirmed differential entered-in-error provisional refuted unconfirmed"
     ),
+    "http://terminology.hl7.org/CodeSystem/v2-0131": _one_of("BP C CP E EP F I N O PR S U"),
+    "http://terminology.hl7.org/CodeSystem/v3-MaritalStatus": _one_of("A C D I L M P S T U W"),
+    "http://terminology.hl7.org/CodeSystem/v3-ObservationInterpretation": _one_of(
+        "< > A AA B D E H HH HU HX I IE IND L LL LU LX N ND NEG NR NS POS R RR S SDD SYN-R SYN-S U W WR"
+    ),
     "http://terminology.hl7.org/CodeSystem/v3-ActCode": _one_of("ACUTE AMB EMER FLD HH IMP NONAC OBSENC PRENC SS VR"),
     "http://hl7.org/fhir/us/core/CodeSystem/us-core-documentreference-category": _one_of("clinical-note"),
 }

@@ -84,7 +84,7 @@ def read_xml(data: bytes, place: str, rules: FieldRules | None = None) -> Messag
     def written(edits: Sequence[Edit], values: Sequence[object] = ()) -> bytes:
         return slots.filled(encoded.edited(edits, escape), values).encode("utf-8")
 
-    return Message(encoded.text, written, (), reader.patient(), tuple(slots.fields))
+    return Message(encoded.text, written, (), reader.patient(), tuple(slots.fields), authority=reader.authority)
 
 
 def _tree(content: str, place: str) -> _Element:
@@ -119,6 +119,7 @@ class _Reader:
     place: str
     slots: FieldSlots = field(default_factory=FieldSlots)
     patients: dict[int, list[str]] = field(default_factory=dict, repr=False)
+    authority: str | None = field(default=None, repr=False)
 
     def patient(self) -> str | None:
         """Return the first id of the patient. Raises CorpusError where ids in several elements differ."""
@@ -160,6 +161,11 @@ class _Reader:
             if rule.kind is FieldKind.CODES and name == "code" and is_hl7_code(value, _CODE_SYSTEMS.get(system, "")):
                 yield f' code="{_quoted(value)}" codeSystem="{system}"'
             else:
+                if name != "root" and rule.kind is FieldKind.PSEUDONYM and rule.of == "patient":
+                    # The root of an id is who assigned it.
+                    root = element.attributes.get("root", "")
+                    value = rule.identity(value.strip(), root)
+                    self.authority = self.authority or rule.authority or root
                 yield f' {name}="{self._value(value.strip(), rule, place, around)}"'
 
     def _value(self, value: str, rule: FieldRule, place: str, around: int) -> str:

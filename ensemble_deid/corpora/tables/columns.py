@@ -19,8 +19,8 @@ class Columns:
 
     `date_order` is how numbers in `dates` are read: dmy, mdy or ymd; None where the values of each column show it.
     `more_texts` are texts that make up a note together with `text`, which may be None; `fields` are columns with a
-    rule of a record map (`record_map.py`), `drop` are left out. With `drop_rest`, all others are, too; with `optional`,
-    the table may lack some of those named.
+    rule of a record map (`record_map.py`), `drop` are left out; the values of `row` differ from row to row. With
+    `drop_rest`, all others are left out, too; with `optional`, the table may lack some of those named.
 
     >>> from ensemble_deid import Columns
     >>> Columns("body", id="note_id", patient="mrn", keep=("ward",)).treated
@@ -36,6 +36,7 @@ class Columns:
     more_texts: tuple[str, ...] = ()
     fields: tuple[tuple[str, FieldRule], ...] = ()
     drop: tuple[str, ...] = ()
+    row: str | None = None
     drop_rest: bool = False
     optional: bool = False
 
@@ -79,6 +80,7 @@ class Columns:
             more_texts=tuple(texts[1:]),
             fields=tuple((name, rule) for name, rule in fields if rule.kind not in (FieldKind.KEEP, FieldKind.DROP)),
             drop=tuple(name for name, rule in fields if rule.kind is FieldKind.DROP),
+            row=next((name for name, rule in left.items() if rule.row), None),
             drop_rest=drop_rest,
             optional=optional,
         )
@@ -112,6 +114,7 @@ class Columns:
             more_texts=tuple(texts[1:]),
             id=self.id if self.id in names else None,
             patient=self.patient if self.patient in names else None,
+            row=self.row if self.row in names else None,
             keep=tuple(name for name in self.keep if name in (*names, ALL)),
             fields=tuple(pair for pair in self.fields if pair[0] in names),
             drop=tuple(name for name in self.drop if name in names),
@@ -122,10 +125,17 @@ class Columns:
     def record(self, name: str, values: Mapping[str, Any], **rest: Any) -> Record:
         """Return the record of a row with these values."""
         texts = [str(values[column]) for column in self.texts if values.get(column) is not None]
+        id, row = values.get(self.id or ""), values.get(self.row or "")
+        if self.texts:
+            # The id is one of a note, also where this row has none.
+            key = None if texts or id is None else str(id)
+        else:
+            key = None if row is None else f"{self.row} {row}"
         return Record(
             name,
             BETWEEN.join(texts) if texts else None,
-            id=values.get(self.id or ""),
+            id=id,
+            key=key,
             patient=values.get(self.patient or ""),
             dates=tuple(values.get(column) for column in self.dates),
             fields=tuple(Field(column, rule, values.get(column)) for column, rule in self.fields),

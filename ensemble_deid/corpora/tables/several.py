@@ -24,6 +24,13 @@ class SeveralTables:
         return next((found for _, table in self.tables if (found := getattr(table, "columns", None))), Columns())
 
     @property
+    def authorities(self) -> set[str]:
+        """The assigning authority of the patients' ids, which messages have in common."""
+        return next(
+            (found for _, table in self.tables if (found := getattr(table, "authorities", None)) is not None), set()
+        )
+
+    @property
     def bits(self) -> tuple[int, int]:
         """The smallest integers of any table, so that an id is the same in all."""
         ids, patients = zip(*(table.bits for _, table in self.tables), strict=True)

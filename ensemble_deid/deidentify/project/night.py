@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from ensemble_deid.corpora.messages.files import MessageFile
 from ensemble_deid.corpora.records import NoteSource, Record
 from ensemble_deid.corpora.tables.several import SeveralTables
 from ensemble_deid.deidentify.cells import owner_of
@@ -132,19 +133,30 @@ class Night:
         lines = (f"{tag} {row.input} {row.memory[_SPANS] or ''}\n" for tag, row in sorted(self.todo.items()))
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
+    @property
+    def _authorities(self) -> set[str]:
+        """The assigning authority of the patients' ids, where messages name it."""
+        found: set[str] = getattr(self.source, "authorities", set())
+        return found
+
     def plan(self) -> None:
         """Find out which notes are to be done. Raises CorpusError for notes without an id, and for two of the same."""
         given: dict[str, KeptNote] = {}
         places: dict[str, str] = {}
+        if self.store.authority is not None:
+            self._authorities.add(self.store.authority)
         for record in self.source.records():
-            if record.fields and not record.is_note:
-                beside = self._row_beside(record)
-                self._beside[beside.tag] = beside
-            row = self.row(record) if record.is_note else None
-            if row is not None and row.tag in given:
-                raise CorpusError(f"{record.name}: another note of the input has the same id")
-            if row is not None:
+            row = self.row(record)
+            if row is None:
+                continue
+            # Rows without an id may be alike.
+            beside = self._beside.get(row.tag, row)
+            if row.tag in given or beside.input != row.input or (record.is_note and row.tag in self._beside):
+                raise CorpusError(f"{record.name}: another record of the input has the same id")
+            if record.is_note:
                 given[row.tag], places[row.tag] = row, record.name
+            else:
+                self._beside[row.tag] = row
         known = {row.tag: _without_strings(row) for row in self.store.rows(tags=given)}
         # Of a new note that cannot be read, the run's failed.jsonl tells; of one that was handed out, the store must.
         given = {tag: row for tag, row in given.items() if tag in known or row.due != WITHHELD}
@@ -170,41 +182,43 @@ class Night:
         return id is None or self.store.tag("note", id) in self.todo
 
     def id_of(self, record: Record) -> str | None:
-        """Return a note's id; None where it can neither be read nor named. Raises CorpusError for one without an id."""
-        if record.id is not None:
+        """Return a record's id; None where it can neither be read nor named. Raises CorpusError for a note without one.
+
+        A row without note and id is known by its cells.
+        """
+        if record.id is not None and record.is_note:
             return str(record.id)
         named = self.source.format == "files" or isinstance(self.source, SeveralTables)
         if named and self.source.format in ONE_FILE_A_NOTE:
             return record.name
+        if isinstance(self.source, MessageFile) and record.key is None:
+            return f"{self.source.path.name} {record.name}"
         if record.key is not None:
             return record.key
         if record.error is not None:
             return None
+        if not record.is_note:
+            content = hashlib.sha256(repr(record.cells()).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+            return f"row {content} of {owner_of(record)}"
         raise CorpusError(f"{record.name}: has no id: a project knows notes by --id-column, or by their files")
 
     def row(self, record: Record) -> KeptNote | None:
-        """Return a note of the input as the store knows it, before anything is known of its output."""
-        id = self.id_of(record)
+        """Return a record of the input as the store knows it, before anything is known of its output.
+
+        One without a note is written every time, and what it says of its patient is kept.
+        """
+        id = None if record.blank else self.id_of(record)
         if id is None:
             return None
-        row = self._kept(id, record, {_SPANS: self._spans_digest(record)})
-        due = HELD if record.error is None else WITHHELD
-        return replace(row, model=self.model, made=self.made(row.patient), due=due)
-
-    def _kept(self, id: str, record: Record, memory: Mapping[str, Any]) -> KeptNote:
         patient = owner_of(record)
         tags = self.store.tag("note", id), self.store.tag("patient", patient)
         content = repr((record.text, record.patient, record.dates, record.error is None and record.cells()))
-        return KeptNote(*tags, self.store.tag("cells", content), {"id": id, "patient": patient, **memory})
-
-    def _row_beside(self, record: Record) -> KeptNote:
-        """Return a record without a note: it is written every time, and what it says of its patient is kept."""
-        named = self.id_of(record) if self.source.format in ONE_FILE_A_NOTE else record.key
-        content = hashlib.sha256(repr(record.cells()).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        memory = {"beside": True, "year": latest_year(record), "outs": [self.place], **taught_beside(record)}
-        memory["new_id"] = self._new_key(record) if named == record.key else None
-        row = self._kept(named or f"row {content} of {owner_of(record)}", record, memory)
-        return replace(row, due=BROKEN_OFF)
+        memory: dict[str, Any] = {"id": id, "patient": patient, _SPANS: self._spans_digest(record)}
+        if not record.is_note:
+            memory |= {"beside": True, "year": latest_year(record), **(taught_beside(record) if record.fields else {})}
+        due = HELD if record.error is None else WITHHELD
+        input, made = self.store.tag("cells", content), self.made(tags[1])
+        return KeptNote(*tags, input, memory, model=self.model, made=made, due=due)
 
     def _new_key(self, record: Record) -> str | None:
         """Return the output's name for a resource without an id column."""
@@ -216,7 +230,7 @@ class Night:
         """Return an HMAC of a note's spans in files of spans, "" for no spans; None where no file has its text."""
         files = [recognizer for recognizer in self.options.recognizers if recognizer.is_file]
         found = [file.spans_of_file(record.text or "") for file in files]
-        if record.error is not None or all(spans is None for spans in found):
+        if record.text is None or all(spans is None for spans in found):
             return None
         told = [spans and [(*span.key, span.score) for span in spans] for spans in found]
         least = [file.least for file in files]
@@ -244,20 +258,16 @@ class Night:
         self._rows, self._done = rows, WaitingRows(self.store)
         rows.cells.orders.begun = self.store.orders
         with self.store.changing() as commit:
-            new = {row.tag: row for row in (*self._held, *map(self._begun, self.todo.values()))}
+            written = {**self.todo, **self._beside}
+            new = {row.tag: row for row in (*self._held, *map(self._begun, written.values()))}
             for before in commit.rows(tags=list(new)):
                 del new[before.tag]
-                if before.tag in self.todo:
-                    commit.put(self._begun_again(commit, before, self.todo[before.tag]))
+                if before.tag in written:
+                    commit.put(self._begun_again(commit, before, written[before.tag]))
             for row in new.values():
                 commit.put(row)
-            for before in commit.rows(tags=self._beside):
-                self._beside[before.tag] = self._come_again(before, self._beside[before.tag])
-            for row in self._beside.values():
-                # Until the patient's notes have been searched for what it says.
-                commit.put(replace(row, due=BROKEN_OFF))
-        for row in self.store.rows(patients={row.patient for row in self.todo.values()}):
-            if row.tag not in self.todo:
+        for row in self.store.rows(patients={row.patient for row in written.values()}):
+            if row.tag not in written:
                 patient, year = row.memory["patient"], row.memory.get("year")
                 rows.notes.strings.add_found(patient, found_in(row.memory))
                 rows.notes.options.add_known(patient, said_in(row.memory))
@@ -276,24 +286,18 @@ class Night:
         due = BROKEN_OFF if before.output is None else before.due or BROKEN_OFF
         return replace(before, memory={**before.memory, "outs": outs}, due=due)
 
-    @staticmethod
-    def _come_again(before: KeptNote, row: KeptNote) -> KeptNote:
-        """Return a record without a note, with all places of its outputs; `due` if what it says has changed."""
-        outs = list(dict.fromkeys([*before.memory.get("outs", ()), *row.memory["outs"]]))
-        is_same = before.due is None and (before.patient, before.input) == (row.patient, row.input)
-        return replace(row, memory={**row.memory, "outs": outs}, due=None if is_same else row.due)
-
     def treated(self, record: Record, note: Note, rewritten: Rewritten) -> None:
-        """Keep what a later night needs of a note that was written, or withheld: that one, too, names its patient."""
+        """Keep what a later night needs of a record that was written, or withheld: that one, too, names its patient."""
         given = self.row(record)
-        row = None if given is None else self.todo.get(given.tag)
-        if record.error is not None and row is None:
+        row = None if given is None else (self.todo if record.is_note else self._beside).get(given.tag)
+        if record.blank or (record.error is not None and row is None):
             return
         if row is None or given is None or given.input != row.input:
             raise CorpusError(f"{record.name}: the input has changed while it was read")
         year = None if record.patient is None else self._rows.years.years.get(str(record.patient))
         passed, memory = self._rows.notes, {**row.memory, "year": year, "new_patient": rewritten.new.patient}
-        memory["new_id"] = self._new_key(record) if row.memory["id"] == record.key else rewritten.new.id
+        keyed = record.id is None and row.memory["id"] == record.key
+        memory["new_id"] = self._new_key(record) if keyed else rewritten.new.id
         if isinstance(note, Document):
             memory |= taught(passed.believed(note))
             memory |= taught_beside(record) if self._rows.cells.mapped else {}
@@ -301,7 +305,7 @@ class Night:
             self._done.add(replace(row, memory=memory, due=WITHHELD))
             return
         known = passed.known(note, self._rows.years.taken(record))
-        context = Context(passed.options, self._rows.cells, self.store.key, row.memory["patient"])
+        context = Context(passed.options, self._rows.cells, self.store.salted, row.memory["patient"])
         memory |= remember(record, rewritten.result, context, known)
         new = rewritten.result.text, rewritten.new.id, rewritten.new.patient, rewritten.new.dates, *rewritten.new.fields
         self._done.add(replace(row, memory=memory, output=self.store.tag("output", repr(new)), due=None))
@@ -318,7 +322,7 @@ class Night:
     def _commit(self, commit: Commit) -> None:
         orders = self._rows.cells.orders.found
         settled = {name: order for name, order in orders.items() if order is not None}
-        commit.settle(settings_of(self._rows.notes.options), settled)
+        commit.settle(settings_of(self._rows.notes.options), settled, self._authorities)
         patients: set[str] = set()
         left = set(self._done.tags)
         for before in commit.rows(tags=self._done.tags):
@@ -330,30 +334,22 @@ class Night:
             kept = replace(row, memory=memory)
             commit.put(kept)
             self._replaced(commit, before, kept)
-            patients |= {before.patient, row.patient}
             left.remove(row.tag)
+            if "beside" not in row.memory or (before.input, before.output) != (row.input, row.output):
+                patients |= {before.patient, row.patient}
         if left:
             raise ConfigError(f"{self.store.shown}: a patient was forgotten meanwhile")
-        patients |= self._settled_beside(commit)
         patients |= {
             patient for patient, made, due in commit.made() if (made != self.made(patient)) != (due == OTHER_SETTINGS)
         }
         self.counts[LISTED] = sum(self._mark(commit, patient) for patient in sorted(patients))
 
-    def _settled_beside(self, commit: Commit) -> set[str]:
-        """Return the patients about whom records without a note say something new."""
-        told: set[str] = set()
-        for before in commit.rows(tags=self._beside):
-            row = self._beside[before.tag]
-            commit.put(replace(row, due=None))
-            told |= set() if row.due is None else {row.patient, before.patient}
-        return told
-
     def _replaced(self, commit: Commit, before: KeptNote, row: KeptNote) -> None:
         corrected, moved = _is_corrected(before, row), before.patient != row.patient
         if not moved and (before.output is None or (before.output == row.output and not corrected)):
             return
-        why = CORRECTED if corrected else before.due if before.due != BROKEN_OFF else OTHER_SETTINGS
+        later = OTHER_SETTINGS if before.made != row.made else OTHER_VALUES
+        why = CORRECTED if corrected else before.due if before.due != BROKEN_OFF else later
         if before.output is not None:
             self.counts[TAKEN_BACK if row.output is None else CORRECTIONS if corrected else AGAIN] += 1
         facts = {"note": row.memory["id"], "why": why, "old": before.output, "new": row.output, "since": before.night}
@@ -368,7 +364,7 @@ class Night:
             return 0
         notes = sum("beside" not in row.memory for row in rows)
         options, cells = self._rows.notes.options, self._rows.cells
-        context = Context.of([row.memory for row in rows], options=options, cells=cells, key=self.store.key)
+        context = Context.of([row.memory for row in rows], options=options, cells=cells, key=self.store.salted)
         for row in rows:
             due = row.due
             if due == HELD and notes >= self.project.hold:

@@ -125,7 +125,7 @@ class Store:
         if found.key != self.key.id:
             raise ConfigError(f"{self.shown}: {_NOT_OURS} (the release has the key {found.key})")
         self._salt, self._seal = found.salt, _Seal(self.key, found.salt)
-        self._seal.open(found.proof, "proof")
+        self.authority: str | None = self._seal.open(found.proof, "proof")
         self.release: int = found.release
         self.night: int = found.night
         self.settings: dict[str, Any] | None = found.settings and json.loads(found.settings)
@@ -134,6 +134,11 @@ class Store:
     def orders(self) -> dict[str, str]:
         """The orders of day and month of the release's date columns."""
         return dict((self.settings or {}).get(_ORDERS, {}))
+
+    @property
+    def salted(self) -> Key:
+        """A key of this project alone, for hashes of words."""
+        return Key(bytes.fromhex(self.key.fingerprint("project words", self._salt.encode())))
 
     def tag(self, kind: str, value: str) -> str:
         """Return the HMAC that stands for an id, cells or settings."""
@@ -202,7 +207,7 @@ class Store:
             connection.execute(notes.delete())
             connection.execute(changes.delete())
             salt = secrets.token_hex(16)
-            values = {"salt": salt, "key": new.id, "proof": _Seal(new, salt).close(None, "proof")}
+            values = {"salt": salt, "key": new.id, "proof": _Seal(new, salt).close(self.authority, "proof")}
             connection.execute(project.update().values(**values, release=self.release + 1, settings=None))
             self.key = new
             self._read_head(connection)
@@ -220,8 +225,7 @@ class Store:
         lasting = ("id", "patient", "found", "said", "beside", "year", "outs")
         kept = {name: row.memory[name] for name in lasting if name in row.memory}
         tags = self.tag("note", kept["id"]), self.tag("patient", kept["patient"])
-        due = None if "beside" in kept else row.due if row.due == HELD else RELEASE
-        return KeptNote(*tags, "", kept, due=due)
+        return KeptNote(*tags, "", kept, due=row.due if row.due == HELD else RELEASE)
 
     def _rows(
         self, connection: Any, *, tags: Iterable[str] | None, patients: Iterable[str] | None
@@ -267,15 +271,23 @@ class Commit:
         query = sqlalchemy().select(notes.c.patient, notes.c.made, notes.c.due).where(notes.c.output.is_not(None))
         return {tuple(row) for row in self.connection.execute(query.distinct())}
 
-    def settle(self, settings: dict[str, Any], orders: Mapping[str, str]) -> None:
-        """Record what the release has in common, and the orders of its date columns. Raises ConfigError for others."""
+    def settle(self, settings: dict[str, Any], orders: Mapping[str, str], authorities: Iterable[str]) -> None:
+        """Record what the release has in common: also the orders of its date columns, the authority of its ids.
+
+        Raises ConfigError for others.
+        """
         self.store.check_settings(settings)
         begun = self.store.orders
         for name in begun.keys() & orders.keys():
             if begun[name] != orders[name]:
                 raise ConfigError(f"{self.store.shown}: another night has the dates of {name} in another order")
         self.store.settings = {**settings, _ORDERS: {**begun, **orders}}
-        values = {"settings": json.dumps(self.store.settings, sort_keys=True)}
+        for authority in authorities:
+            if authority != (self.store.authority or authority):
+                raise ConfigError(f"{self.store.shown}: another night has patient ids of another assigning authority")
+            self.store.authority = authority
+        proof = self.store._seal.close(self.store.authority, "proof")
+        values = {"settings": json.dumps(self.store.settings, sort_keys=True), "proof": proof}
         self.connection.execute(self.store._tables[0].update().values(**values))
 
     def put(self, row: KeptNote) -> None:
