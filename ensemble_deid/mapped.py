@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from ensemble_deid.arrays import Int64s
+from ensemble_deid.arrays import Flags, Int64s
 from ensemble_deid.parsing import strict_json
 
 _KINDS: Mapping[str, str] = {
@@ -159,12 +159,18 @@ class StringTable(Sequence[str]):
         found = np.full(len(strings), -1, dtype=np.int64)
         if not len(self.ends) or not strings:
             return found
-        encoded = [string.encode("utf-8", "surrogatepass") for string in strings]
-        heads = np.frombuffer(b"".join([one[:_HEAD].ljust(_HEAD, b"\0") for one in encoded]), ">u8").astype(np.uint64)
-        low = np.searchsorted(self.heads, heads, side="left")
-        high = np.searchsorted(self.heads, heads, side="right")
-        for place in np.flatnonzero(low < high).tolist():
-            found[place] = self._between(encoded[place], int(low[place]), int(high[place]))
+        encoded, heads = _encoded(strings)
+        low = np.searchsorted(self.heads, heads)
+        first = np.minimum(low, len(self.ends) - 1)
+        begun = self.heads[first] == heads
+        # A short string is the shortest of those with its head, unless it ends in zeros.
+        sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
+        short = begun & (sizes <= _HEAD) & (self.ends[first] - self.starts[first] == sizes)
+        found[short] = first[short]
+        rest = np.flatnonzero(begun & ~short)
+        high = np.searchsorted(self.heads, heads[rest], side="right")
+        for place, after in zip(rest.tolist(), high.tolist(), strict=True):
+            found[place] = self._between(encoded[place], int(low[place]), after)
         return found
 
     def _between(self, wanted: bytes, low: int, high: int) -> int:
@@ -176,6 +182,13 @@ class StringTable(Sequence[str]):
                 return middle
             low, high = (middle + 1, high) if one < wanted else (low, middle)
         return -1
+
+    def may_begin_with(self, prefixes: Sequence[str]) -> Flags:
+        """Return false for each prefix whose first eight bytes begin no string, bool (n,)."""
+        encoded, first = _encoded(prefixes)
+        sizes = np.fromiter((min(len(one), _HEAD) for one in encoded), np.int64, len(encoded))
+        low = np.searchsorted(self.heads, first, side="left")
+        return np.asarray(low < np.searchsorted(self.heads, first | ~_MASKS[sizes], side="right"))
 
     def beginning_with(self, prefix: str) -> range:
         """Return the places of the strings that begin with a prefix."""
@@ -194,10 +207,15 @@ class StringTable(Sequence[str]):
         return low
 
     def _bytes(self, place: int) -> bytes:
-        return self.text[int(self.starts[place]) : int(self.ends[place])].tobytes()
+        return self.text[self.starts[place] : self.ends[place]].tobytes()
 
     def __contains__(self, string: object) -> bool:
-        return isinstance(string, str) and int(self.find([string])[0]) >= 0
+        if not isinstance(string, str):
+            return False
+        encoded = string.encode("utf-8", "surrogatepass")
+        head = np.uint64(int.from_bytes(encoded[:_HEAD].ljust(_HEAD, b"\0"), "big"))
+        low, high = (int(self.heads.searchsorted(head, side)) for side in ("left", "right"))
+        return self._between(encoded, low, high) >= 0
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -210,6 +228,12 @@ class StringTable(Sequence[str]):
     def __iter__(self) -> Iterator[str]:
         text, starts = self.text.tobytes(), self.starts.tolist()
         return (text[a:b].decode("utf-8") for a, b in zip(starts, self.ends.tolist(), strict=True))
+
+
+def _encoded(strings: Sequence[str]) -> tuple[list[bytes], NDArray[np.uint64]]:
+    """Return strings in UTF-8, and the first eight bytes of each as a number, zeros after its end."""
+    encoded = [string.encode("utf-8", "surrogatepass") for string in strings]
+    return encoded, np.array(encoded, f"S{_HEAD}").view(">u8").astype(np.uint64)
 
 
 def _bounds(ends: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:

@@ -110,8 +110,14 @@ class PhraseTable:
         phrases = StringTable(text, starts.astype(np.uint32), ends.astype(np.uint32))
         return cls(phrases if phrases.in_order else StringTable.of(phrases), longest)
 
-    def that_begin(self, word: str) -> frozenset[tuple[str, ...]]:
-        """Return the phrases whose first word is `word`, as tuples of words; what was asked for is kept."""
+    def by_first_word(self, words: Sequence[str]) -> dict[str, frozenset[tuple[str, ...]]]:
+        """Return the phrases that begin with each word, as tuples of words; words that begin none are left out."""
+        possible = self.phrases.may_begin_with([f"{word} " for word in words]) | (self.phrases.find(words) >= 0)
+        found = {words[place]: self._that_begin(words[place]) for place in np.flatnonzero(possible).tolist()}
+        return {word: phrases for word, phrases in found.items() if phrases}
+
+    def _that_begin(self, word: str) -> frozenset[tuple[str, ...]]:
+        """Return the phrases whose first word is `word`; what was asked for is kept."""
         found = self._seen.get(word)
         if found is None:
             lines = [word] if word in self.phrases else []

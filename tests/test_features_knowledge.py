@@ -111,7 +111,7 @@ def test_the_shipped_tables_know_common_names_and_not_common_words() -> None:
     assert knowledge.words["surname"]["nguyen"] >= 5
     assert knowledge.words["english"]["patient"] >= 5
     assert "nguyen" not in knowledge.words["english"]
-    assert ("new", "york") in knowledge.phrases["place"].that_begin("new")
+    assert ("new", "york") in knowledge.phrases["place"].by_first_word(["new"])["new"]
     assert unaccented("Éire".lower()) == "eire"
 
 

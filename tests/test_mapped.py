@@ -21,8 +21,12 @@ def test_strings_are_found_as_in_a_dictionary(strings: list[str], others: list[s
     expected = {string: place for place, string in enumerate(sorted(set(strings)))}
     assert list(table) == list(expected)
     assert table.in_order
+    assert [one in table for one in [*strings, *others]] == [one in expected for one in [*strings, *others]]
     assert table.find([*strings, *others]).tolist() == [expected.get(one, -1) for one in [*strings, *others]]
-    for prefix in ["", *(one[:9] for one in [*strings, *others])]:
+    prefixes = ["", *(one[:9] for one in [*strings, *others])]
+    for prefix, may in zip(prefixes, table.may_begin_with(prefixes).tolist(), strict=True):
+        begun = any(one.encode().startswith(prefix.encode()[:8]) for one in expected)
+        assert may == begun or (may and "\0" in prefix)
         found = table.beginning_with(prefix)
         assert table[found.start : found.stop] == [one for one in expected if one.startswith(prefix)]
 

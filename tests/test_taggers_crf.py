@@ -112,9 +112,9 @@ def test_a_window_that_the_crf_cannot_use_is_named(text: str, expected: str) -> 
 
 
 def test_windows_are_named_in_one_form() -> None:
-    ((name, windows),) = read_windows([" lower[+1] & short_shape[-2]"])
+    ((name, windows),) = read_windows((" lower[+1] & short_shape[-2]",))
     assert name == "lower[1]&short_shape[-2]"
-    assert read_windows([name]) == [(name, windows)]
+    assert read_windows((name,)) == ((name, windows),)
     # The names are part of CRFsuite's model: none of the built-in ones may change.
     assert tuple(name for name, _ in read_windows(DEFAULT_WINDOWS)) == DEFAULT_WINDOWS
 

@@ -132,13 +132,14 @@ def _matches(
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return 1 at the first and 2 at the later tokens of every longest match, else 0; a match stays in its document."""
     codes = np.zeros(len(words), dtype=np.int64)
+    by_first_word = phrases.by_first_word(list(dict.fromkeys(words)))
     ends = iter(bounds[1:])
     end = next(ends, 0)
     row = 0
     while row < len(words):
         while row >= end:
             end = next(ends)
-        found = phrases.that_begin(words[row])
+        found = by_first_word.get(words[row])
         size = _longest(found, words, row, end, hidden) if found else 0
         if size:
             codes[row] = 1
@@ -148,7 +149,7 @@ def _matches(
 
 
 def _longest(found: frozenset[tuple[str, ...]], words: Sequence[str], row: int, end: int, hidden: bool) -> int:
-    for size in range(min(_LONGEST_PHRASE, end - row), 0, -1):
+    for size in range(min(max(map(len, found)), end - row), 0, -1):
         phrase = tuple(words[row : row + size])
         if phrase in found and not (hidden and is_hidden(" ".join(phrase))):
             return size

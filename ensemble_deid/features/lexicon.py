@@ -9,6 +9,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -61,11 +62,11 @@ class Lexicon:
         """Read what `to_json` wrote. Raises ModelError if it is damaged."""
         try:
             content: dict[str, Any] = strict_json(text)
-            phrases = {
-                tuple(map(str, phrase)): {str(k): int(n) for k, n in counts.items()}
-                for phrase, counts in content["phrases"]
-            }
-            words = {w: {str(k): int(n) for k, n in counts.items()} for w, counts in content["words"].items()}
+            phrases = {tuple(phrase): counts for phrase, counts in content["phrases"]}
+            words: dict[str, dict[str, int]] = content["words"]
+            counted = chain.from_iterable(counts.values() for counts in (*phrases.values(), *words.values()))
+            if not {*map(type, counted)} <= {int} or not {*map(type, chain.from_iterable(phrases))} <= {str}:
+                raise ValueError("a count is no number, or a word no string")
             vocabulary = Vocabulary.from_json(content["vocabulary"]) if "vocabulary" in content else None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ModelError(f"the lexicon is damaged: {type(error).__name__}") from None
@@ -157,13 +158,15 @@ def lexicon_columns(
         own_phrases, own_words = _mentions(documents, tokens, lower, [document.group for document in documents])
     tags: list[str] = []
     known: list[str] = []
+    seen_by_all: dict[str, str] = {}
     bounds = tokens.document_starts.tolist()
     for document, low, high in zip(documents, bounds, bounds[1:], strict=False):
         words = lower[low:high]
         mine = own_phrases.get(document.group, set())
         tags.extend(_phrase_tags(words, lexicon, mine))
         own = own_words.get(document.group, set())
-        seen = {word: _known_word(word, lexicon, own) for word in dict.fromkeys(words)}
+        seen = {} if own else seen_by_all
+        seen |= {word: _known_word(word, lexicon, own) for word in set(words) - seen.keys()}
         known.extend(seen[word] for word in words)
     return {"lexicon": Column.from_strings(tags), "known_word": Column.from_strings(known)}
 

@@ -1,7 +1,9 @@
 """The columnar feature table: one integer code a token and feature, with the values the codes stand for."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 import numpy as np
 
@@ -22,9 +24,10 @@ class Column:
     @classmethod
     def from_strings(cls, strings: Iterable[str]) -> "Column":
         """Encode one string a token, codes in order of first appearance."""
-        vocabulary: dict[str, int] = {}
-        codes = [vocabulary.setdefault(string, len(vocabulary)) for string in strings]
-        return cls(np.asarray(codes, dtype=np.int32), tuple(vocabulary))
+        # One call of a C function a token: twice as fast as a loop over `dict.setdefault`.
+        vocabulary: defaultdict[str, int] = defaultdict(count().__next__)
+        codes = np.fromiter(map(vocabulary.__getitem__, strings), np.int32)
+        return cls(codes, tuple(vocabulary))
 
     def map_values(self, function: Callable[[str], str]) -> "Column":
         """Return the column of `function(value)`, which is called once per distinct value."""

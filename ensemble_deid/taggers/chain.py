@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.arrays import Floats, Int32s, Int64s, row_products
+from ensemble_deid.compiled import has_core
 from ensemble_deid.note.tags import TagScheme
 
 
@@ -47,10 +48,19 @@ def n_best(
     With `likely` (batch, time, tags), in ascending order, only taggings among these tags are searched.
     """
     size, time, tags = emissions.shape
-    running = _running(lengths)
     if likely is None:
         likely = _likely_tags(chain, emissions, lengths, min(n, tags))
     width = likely.shape[2]
+    paths = np.zeros((size, n, time), dtype=np.int32)
+    if has_core():
+        from ensemble_deid import _core
+
+        scores = np.empty((size, n))
+        given = np.ascontiguousarray(emissions, np.float64), np.ascontiguousarray(likely), lengths.astype(np.int32)
+        chained = (chain.transitions, chain.start, chain.end)
+        _core.n_best(chained, given, (paths, scores), (time, tags, width, n))
+        return paths, scores
+    running = _running(lengths)
     # (batch, width, n): the n best scores of paths that end in a likely tag
     score = np.full((size, width, n), -np.inf)
     score[:, :, 0] = np.take_along_axis(chain.start + emissions[:, 0], likely[:, 0], axis=1)
@@ -69,7 +79,6 @@ def n_best(
     final = (score + chain.end[likely[rows[:, 0], lengths - 1]][:, :, None]).reshape(size, width * n)
     state = top(final, n)
     scores = np.take_along_axis(final, state, axis=1)
-    paths = np.zeros((size, n, time), dtype=np.int32)
     for t in range(time - 1, -1, -1):
         k = running[t]
         # A state is the place of a tag among the likely ones, and the rank of a path that ends in it.
@@ -100,7 +109,7 @@ def _likely_tags(chain: LinearChain, emissions: Floats, lengths: Int32s, n: int)
         onward = backward[:k, t + 1] + emissions[:k, t + 1]
         # (batch, from, to)
         backward[:k, t] = (onward[:, None, :] + chain.transitions).max(axis=2)
-    return np.sort(top(forward + backward, n), axis=2)
+    return sorted_top(forward + backward, n)
 
 
 def top(values: Floats, n: int) -> Int64s:
@@ -110,6 +119,17 @@ def top(values: Floats, n: int) -> Int64s:
     part = np.sort(np.argpartition(-values, n - 1, axis=-1)[..., :n], axis=-1)
     order = np.argsort(-np.take_along_axis(values, part, axis=-1), axis=-1, kind="stable")
     return np.take_along_axis(part, order, axis=-1)
+
+
+def sorted_top(values: Floats, n: int) -> Int64s:
+    """Return the indexes of n of the largest of the last axis, ascending."""
+    if not has_core() or values.shape[-1] <= n:
+        return np.sort(top(values, n), axis=-1)
+    from ensemble_deid import _core
+
+    found = np.empty((*values.shape[:-1], n), dtype=np.int64)
+    _core.likely_tags(np.ascontiguousarray(values), found, values.shape[-1], n)
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,20 +150,25 @@ class Marginals:
     def from_emissions(cls, chain: LinearChain, emissions: Floats, lengths: Int32s) -> "Marginals":
         """Run forward-backward over emissions (batch, time, tags); `lengths` is as in `n_best`."""
         size, time, _ = emissions.shape
-        running = _running(lengths)
-        moves = np.exp(chain.transitions - chain.transitions.max())
+        moves, start, end = (np.exp(part - part.max()) for part in (chain.transitions, chain.start, chain.end))
         weights = np.exp(emissions - emissions.max(axis=2, keepdims=True))
-        forward = np.zeros_like(weights)
-        local = np.zeros_like(weights)
+        forward, backward, local = (np.zeros(emissions.shape) for _ in range(3))
+        if has_core():
+            from ensemble_deid import _core
+
+            within = np.arange(time) < lengths[:, None]
+            local[within] = weights[within]
+            chances = (moves, np.ascontiguousarray(moves.T), start, end)
+            _core.forward_backward(chances, lengths.astype(np.int32), (forward, backward, local), time)
+            return cls(forward, backward, local, moves, lengths)
+        running = _running(lengths)
         for t in range(time):
             k = running[t]
-            before = np.exp(chain.start - chain.start.max()) if t == 0 else row_products(forward[:k, t - 1], moves)
+            before = start if t == 0 else row_products(forward[:k, t - 1], moves)
             step = before * weights[:k, t]
             scale = step.sum(axis=1, keepdims=True)
             forward[:k, t] = step / scale
             local[:k, t] = weights[:k, t] / scale
-        end = np.exp(chain.end - chain.end.max())
-        backward = np.zeros_like(weights)
         rows, last = np.arange(size), lengths - 1
         backward[rows, last] = end / (forward[rows, last] * end).sum(axis=1, keepdims=True)
         for t in range(time - 2, -1, -1):
@@ -190,12 +215,11 @@ class Marginals:
 def path_probability(marginals: Marginals, tags: Int32s) -> Floats:
     """Return the probability of one tagging a sequence, (batch,)."""
     rows = np.arange(len(tags))
-    running = _running(marginals.lengths)
-    log = np.log(np.maximum(marginals.forward[rows, 0, tags[:, 0]], 1e-300))
-    for t in range(1, tags.shape[1]):
-        k = running[t]
-        now = tags[:k, t]
-        step = marginals.moves[tags[:k, t - 1], now] * marginals.local[rows[:k], t, now]
-        log[:k] += np.log(np.maximum(step, 1e-300))
+    steps = np.arange(tags.shape[1])
+    chances = np.take_along_axis(marginals.local, tags[:, :, None], axis=2)[:, :, 0]
+    chances[:, 1:] *= marginals.moves[tags[:, :-1], tags[:, 1:]]
+    chances[:, 0] = marginals.forward[rows, 0, tags[:, 0]]
+    chances[steps >= marginals.lengths[:, None]] = 1.0
+    log = np.log(np.maximum(chances, 1e-300)).cumsum(axis=1)[:, -1]
     last = marginals.lengths - 1
     return np.asarray(np.exp(log) * marginals.backward[rows, last, tags[rows, last]], dtype=np.float64)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ensemble_deid.arrays import Flags, Floats, Int32s
 from ensemble_deid.note.tags import TagScheme
-from ensemble_deid.taggers.chain import LinearChain, Marginals, n_best, path_probability, top
+from ensemble_deid.taggers.chain import LinearChain, Marginals, n_best, path_probability, sorted_top
 
 _BATCH_TOKENS = 4096
 _LEAST_BATCH = 16
@@ -108,7 +108,7 @@ def decode(chain: LinearChain, emissions: Floats, starts: Int32s, *, n: int, cer
         longest = int(lengths[searched[0]])
         rows, within = rows[searched, :longest], within[searched, :longest]
         part = marginals.select(searched)
-        likely = np.sort(top(probability[searched, :longest], min(_WIDTH, chain.n_tags)), axis=2)
+        likely = sorted_top(probability[searched, :longest], min(_WIDTH, chain.n_tags))
         paths, scores = n_best(chain, emissions[rows], part.lengths, max(1, n), likely=likely)
         best[rows[within]] = paths[:, 0][within]
         if n > 0:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from datetime import date
+from functools import cache
 
 from ensemble_deid.deidentify.known.words import Words, compacted
 from ensemble_deid.note.number_words import BELOW_TWENTY, ORDINALS, TENS
@@ -28,7 +29,6 @@ _ROMAN = (
     "xxix xxx xxxi"
 ).split()
 _STYLES = (*MONTH_STYLES, *map(str.split, _ELSEWHERE.strip().splitlines()), _ROMAN[:12])
-_MONTHS = {compacted(name): number for style in _STYLES for number, name in enumerate(style, start=1)}
 _BETWEEN = frozenset("st nd rd th the of and day in year de del y el dia ano le er re den der il do di".split())
 _MOST_WORDS = 12
 
@@ -88,10 +88,16 @@ def _runs(words: Words, first: int) -> Iterator[tuple[int, tuple[str, ...]]]:
             yield number, tuple(parts)
 
 
+@cache
+def _months() -> dict[str, int]:
+    """Return the number of each month by its names; reading these takes longer than most imports."""
+    return {compacted(name): number for style in _STYLES for number, name in enumerate(style, start=1)}
+
+
 def date_part(word: str) -> str:
     """Return a part of a date as `date_forms` has it: the number of a month by its name, no leading zero."""
-    if word in _MONTHS:
-        return f"month {_MONTHS[word]}"
+    if word in _months():
+        return f"month {_months()[word]}"
     return word.lstrip("0") if word.isdecimal() and len(word) <= 2 else word
 
 

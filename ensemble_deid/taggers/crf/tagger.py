@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 
 from ensemble_deid.arrays import Floats, Int32s, Int64s
+from ensemble_deid.compiled import has_core
 from ensemble_deid.config import CrfConfig
 from ensemble_deid.errors import ModelError, needs_extra
 from ensemble_deid.features.batch import Batch
@@ -22,7 +23,7 @@ from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.taggers.base import Progress, Proposals
 from ensemble_deid.taggers.chain import LinearChain
 from ensemble_deid.taggers.crf.crfsuite_file import read_crfsuite
-from ensemble_deid.taggers.crf.weights import CrfWeights
+from ensemble_deid.taggers.crf.weights import CrfWeights, WindowWeights
 from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, STANZA_WINDOWS, knowledge_windows, read_windows
 from ensemble_deid.taggers.decoding import decode, tag_probabilities
 from ensemble_deid.taggers.sequences import chain_proposals, merge_lines, sequence_of_rows
@@ -102,6 +103,20 @@ class CrfTagger:
         """Return the score of every tag at every token, (n_tokens, tags), and the first row of each sequence."""
         starts, sequence = _sequences(batch, self.config)
         scores = np.zeros((len(batch.tokens), len(self.scheme.tags)))
+        weights, valued = self.weights, self._valued(batch, sequence)
+        if not has_core():
+            for known, values, sizes in valued:
+                self._add(scores, *known.places(values, sizes))
+        else:
+            from ensemble_deid import _core
+
+            windows = [(known.keys, known.first, tuple(values), tuple(sizes)) for known, values, sizes in valued]
+            arrays = (weights.begins, weights.label, self.tag, weights.weight)
+            _core.add_windows(scores, scores.shape[1], arrays, windows)
+        return scores, starts
+
+    def _valued(self, batch: Batch, sequence: Int32s) -> Iterator[tuple[WindowWeights, list[Int64s], list[int]]]:
+        """Yield the windows that have weights, the number of each token's value, and how many values there are."""
         numbers: dict[str, Int64s] = {}
         shifted: dict[Window, Int64s] = {}
         for name, windows in _named_windows(batch, self.config):
@@ -116,10 +131,7 @@ class CrfTagger:
                     pad = len(batch.table[window.column].values)
                     shifted[window] = numbers[window.column][codes_at(codes, window.first, sequence, pad)]
             sizes = [len(self.weights.columns[window.column]) for window in windows]
-            tokens, places = known.places([shifted[window] for window in windows], sizes)
-            if len(tokens):
-                self._add(scores, tokens, places + known.first)
-        return scores, starts
+            yield known, [shifted[window] for window in windows], sizes
 
     def _add(self, scores: Floats, tokens: Int64s, attributes: Int64s) -> None:
         """Add an attribute's weights to the scores of each token."""
@@ -131,10 +143,7 @@ class CrfTagger:
         at = np.arange(len(row)) + np.repeat(begin - np.cumsum(sizes) + sizes, sizes)
         dense = np.zeros((len(distinct), scores.shape[1]))
         dense[row, self.tag[weights.label[at]]] = weights.weight[at]
-        if len(tokens) == len(scores):
-            scores += dense[number]
-        else:
-            scores[tokens] += dense[number]
+        scores[tokens] += dense[number]
 
     def save(self, directory: Path) -> None:
         """Write the weights."""
@@ -203,7 +212,7 @@ def _named_windows(batch: Batch, config: CrfConfig) -> list[tuple[str, tuple[Win
     present = set(batch.table.names)
     built_in = DEFAULT_WINDOWS
     built_in += knowledge_windows([name for name in batch.table.names if name.startswith(KNOWLEDGE_PREFIX)])
-    named = read_windows(config.windows or built_in)
+    named = [*read_windows(tuple(config.windows) or built_in)]
     if present.issuperset(STANZA_COLUMNS):
         # What a list names itself is not added once more.
         known = {name for name, _ in named}

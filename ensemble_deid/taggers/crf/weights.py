@@ -40,7 +40,7 @@ class WindowWeights:
     first: int
 
     def places(self, values: Sequence[Int64s], sizes: Sequence[int]) -> tuple[Int64s, Int64s]:
-        """Return the tokens whose values have weights, and the place of each one's value.
+        """Return the tokens whose values have weights, and the attribute that each one's value is.
 
         `values` has the number of each token's value for each window, -1 if training did not see it.
         """
@@ -51,7 +51,7 @@ class WindowWeights:
         wanted = key[tokens].astype(self.keys.dtype)
         at = np.minimum(np.searchsorted(self.keys, wanted), max(0, len(self.keys) - 1))
         hit = self.keys[at] == wanted if len(self.keys) else np.zeros(len(tokens), bool)
-        return tokens[hit], at[hit]
+        return tokens[hit], at[hit] + self.first
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +176,9 @@ class CrfWeights:
             and counts.shape == (first,)
             and label.shape == weight.shape == (int(counts.sum()),)
             and transitions.shape == (len(labels), len(labels))
-            and (counts.dtype.kind, label.dtype.kind, weight.dtype.kind, transitions.dtype.kind) == ("u", "u", "f", "f")
+            and (counts.dtype.kind, transitions.dtype.kind) == ("u", "f")
+            and label.dtype in (np.uint8, np.uint16)
+            and weight.dtype in (np.float32, np.float64)
             and int(label.max(initial=0)) < max(1, len(labels))
             and np.isfinite(np.add.reduce(weight, dtype=np.float64))
             and np.isfinite(transitions).all()

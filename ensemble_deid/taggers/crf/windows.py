@@ -5,7 +5,8 @@ notes and are more precise there than on new notes; a CRF that sees them relies 
 itself it is weaker without them, but it is the better member of the stack (research/reports).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 
 from ensemble_deid.errors import ConfigError, RuleError
 from ensemble_deid.features.windows import Window, parse_windows
@@ -90,7 +91,8 @@ def knowledge_windows(columns: Sequence[str]) -> tuple[str, ...]:
     return (*single, *crosses)
 
 
-def read_windows(texts: Iterable[str]) -> list[tuple[str, tuple[Window, ...]]]:
+@lru_cache(maxsize=32)
+def read_windows(texts: tuple[str, ...]) -> tuple[tuple[str, tuple[Window, ...]], ...]:
     """Return windows, each with the name that its values carry in the CRF, such as `lower[-1]&lower[0]`.
 
     Raises ConfigError where a text is no window, or looks at several places at once, which the CRF cannot.
@@ -105,4 +107,4 @@ def read_windows(texts: Iterable[str]) -> list[tuple[str, tuple[Window, ...]]]:
         if any(window.first != window.last for window in windows):
             raise ConfigError(f"{place}: the CRF looks at one place a window, such as lower[-1]")
         named.append(("&".join(map(str, windows)), windows))
-    return named
+    return tuple(named)

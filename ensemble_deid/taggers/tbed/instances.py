@@ -39,9 +39,11 @@ class Instances:
         self.template: Indices = np.repeat(np.arange(len(templates)), self.counts)
         self.first: Indices = np.concatenate([[0], self.counts.cumsum()])
         self._find_cells()
-        sides = [(-min(0, *offsets), max(0, *offsets)) for offsets in self.offsets]
-        rooms = [divmod(room, MAX_OFFSET + 1) for room in range((MAX_OFFSET + 1) ** 2)]
-        self.fits: Flags = np.array([b >= lo and a >= hi for b, a in rooms for lo, hi in sides], bool)
+        before, after = np.divmod(np.arange((MAX_OFFSET + 1) ** 2), MAX_OFFSET + 1)
+        needs_before = np.array([-min(0, *offsets) for offsets in self.offsets], np.int64)
+        needs_after = np.array([max(0, *offsets) for offsets in self.offsets], np.int64)
+        fits = (before[:, None] >= needs_before) & (after[:, None] >= needs_after)
+        self.fits: Flags = fits.ravel()
 
     def __len__(self) -> int:
         return len(self.offsets)

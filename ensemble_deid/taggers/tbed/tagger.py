@@ -41,6 +41,10 @@ class TbedTagger:
     rules: RuleList
     confidence: SourceConfidence
     initial: InitialTagger = REGEX
+    _applier: RuleApplier = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_applier", RuleApplier(self.rules.rules))
 
     @classmethod
     def fit(
@@ -94,7 +98,7 @@ class TbedTagger:
         start: Column | None = None,
     ) -> Self:
         """Make the tagger of a rule list, its confidences measured on annotated notes that begin as `start` says."""
-        spans = _tagged(rules.rules, train, initial.tag(train) if start is None else start, scheme)
+        spans = _tagged(RuleApplier(rules.rules), train, initial.tag(train) if start is None else start, scheme)
         return cls(scheme, rules, SourceConfidence.measured(spans, (d.spans for d in train.documents)), initial)
 
     def with_rules(self, rules: RuleList) -> Self:
@@ -127,7 +131,7 @@ class TbedTagger:
 
     def propose(self, batch: Batch, *, n_best: int) -> Proposals:
         """Return the spans after all rules; a rule list has no second best."""
-        found = _tagged(self.rules.rules, batch, self.initial.tag(batch), self.scheme)
+        found = _tagged(self._applier, batch, self.initial.tag(batch), self.scheme)
         best = tuple(self.confidence.scored(spans) for spans in found)
         return Proposals(best, best)
 
@@ -281,14 +285,13 @@ def final_tags(rules: Sequence[Rule], batch: Batch, initial: Column, scheme: Tag
     return tag_codes(after, scheme)
 
 
-def _tagged(rules: Sequence[Rule], batch: Batch, initial: Column, scheme: TagScheme) -> list[tuple[Span, ...]]:
+def _tagged(applier: RuleApplier, batch: Batch, initial: Column, scheme: TagScheme) -> list[tuple[Span, ...]]:
     """Return the spans after all rules; a span's source is the last rule that changed one of its tokens."""
     tags = np.array(initial.strings(), dtype=object)
     last = np.full(len(tags), -1, dtype=np.int64)
-    applier = RuleApplier(rules)
     for firing in applier.firings(batch.table.columns, initial, batch.tokens.sentence_starts):
         last[firing.tokens] = firing.rule
-        tags[firing.tokens] = rules[firing.rule].to_tag
+        tags[firing.tokens] = applier.rules[firing.rule].to_tag
     codes = tag_codes(Column.from_strings(tags.tolist()), scheme)
     spans = tags_to_spans(codes, batch.tokens, scheme)
     first, after, _ = entity_rows(codes, batch.tokens)

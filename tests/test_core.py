@@ -1,0 +1,103 @@
+"""The compiled core against numpy and plain loops on small random input; arrays that do not fit are refused."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ensemble_deid.compiled import SWITCH, has_core
+from ensemble_deid.taggers.chain import LinearChain, Marginals, n_best, sorted_top
+
+pytestmark = pytest.mark.skipif(not has_core(), reason="the compiled core is not installed")
+
+if has_core():
+    from ensemble_deid import _core as core
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_n_best_taggings_are_numpys(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(seed)
+    tags, n = int(rng.integers(1, 12)), int(rng.integers(1, 7))
+    lengths = np.sort(rng.integers(1, 9, size=5)).astype(np.int32)[::-1]
+    chain = LinearChain(rng.normal(size=(tags, tags)), rng.normal(size=tags), rng.normal(size=tags))
+    emissions = rng.normal(size=(5, int(lengths[0]), tags))
+    likely = sorted_top(emissions, min(4, tags))
+    compiled = [*n_best(chain, emissions, lengths, n, likely=likely), *n_best(chain, emissions, lengths, n), likely]
+    monkeypatch.setenv(SWITCH, "none")
+    likely = sorted_top(emissions, min(4, tags))
+    plain = [*n_best(chain, emissions, lengths, n, likely=likely), *n_best(chain, emissions, lengths, n), likely]
+    finite = np.isfinite(plain[1])
+    for ours, theirs in zip(compiled, plain, strict=True):
+        rows = finite if ours.shape[:2] == finite.shape else slice(None)
+        assert np.array_equal(ours[rows], theirs[rows])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_passes_are_numpys_to_the_last_digits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(seed)
+    tags = int(rng.integers(1, 30))
+    lengths = np.sort(rng.integers(1, 40, size=5)).astype(np.int32)[::-1]
+    chain = LinearChain(*(3 * rng.normal(size=shape) for shape in ((tags, tags), tags, tags)))
+    emissions = 5 * rng.normal(size=(5, int(lengths[0]), tags))
+    compiled = Marginals.from_emissions(chain, emissions, lengths)
+    monkeypatch.setenv(SWITCH, "none")
+    plain = Marginals.from_emissions(chain, emissions, lengths)
+    for name in ("forward", "backward", "local"):
+        assert np.allclose(getattr(compiled, name), getattr(plain, name), rtol=1e-12, atol=0.0)
+
+
+@pytest.mark.parametrize("key", [np.uint16, np.uint32, np.uint64])
+@pytest.mark.parametrize(("label", "weight"), [(np.uint8, np.float32), (np.uint16, np.float64)])
+def test_scores_of_windows_are_those_of_a_dictionary(key: Any, label: Any, weight: Any) -> None:
+    rng = np.random.default_rng(3)
+    tokens, tags, labels, sizes = 600, 30, 20, (7, 9)
+    tag = rng.permutation(tags)[:labels].astype(np.int64)
+    counts = rng.integers(0, labels + 1, size=40)
+    begins = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    label_of = np.concatenate([rng.permutation(labels)[:count] for count in counts]).astype(label)
+    weights = rng.normal(size=len(label_of)).astype(weight)
+    windows, expected = [], np.zeros((tokens, tags))
+    for first, seen, parts in ((0, 4, 1), (4, 36, 2), (40, 0, 1)):
+        keys = np.sort(rng.permutation(7 * 9 if parts == 2 else 7)[:seen]).astype(key)
+        values = tuple(rng.integers(-1, size, size=tokens) for size in sizes[:parts])
+        windows.append((keys, first, values, sizes[:parts]))
+        attribute = {int(value): first + k for k, value in enumerate(keys)}
+        for token, found in enumerate(zip(*values, strict=True)):
+            joined = found[0] if parts == 1 else found[0] * 9 + found[1]
+            if min(found) >= 0 and joined in attribute:
+                low, high = begins[attribute[joined] : attribute[joined] + 2]
+                expected[token, tag[label_of[low:high]]] += weights[low:high]
+    scores = np.zeros((tokens, tags))
+    core.add_windows(scores, tags, (begins, label_of, tag, weights), windows)
+    assert np.array_equal(scores, expected)
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    ints, long = np.zeros(2, np.int32), np.zeros(4, np.int64)
+    window = [(np.zeros(1, np.uint16), 0, (np.zeros(2, np.int64),), (1,))]
+    sound = (np.array([0, 1], np.int32), np.zeros(1, np.uint8), np.zeros(1, np.int64), np.ones(1))
+    core.add_windows(np.zeros(4), 2, sound, window)
+    damage = {
+        0: np.array([0, 2], np.int32),
+        1: np.ones(1, np.uint8),
+        2: np.full(1, 2, np.int64),
+        3: np.ones(2),
+    }
+    for place, wrong in damage.items():
+        with pytest.raises(ValueError, match="fit"):
+            core.add_windows(np.zeros(4), 2, (*sound[:place], wrong, *sound[place + 1 :]), window)
+    with pytest.raises(ValueError, match="fit"):
+        core.add_windows(np.zeros(4), 2, sound, [(np.zeros(1, np.uint16), 1, (np.zeros(2, np.int64),), (1,))])
+    with pytest.raises(ValueError, match="other tokens"):
+        core.add_windows(np.zeros(6), 2, sound, window)
+    scores, found = (np.zeros((2, 2)), np.zeros(2), np.zeros(2)), (np.zeros(4, np.int32), np.zeros(2))
+    for lengths, likely in ((ints, long), (ints + 3, long), (ints + 2, long + 2), (ints + 2, long[1:])):
+        with pytest.raises(ValueError, match="fit"):
+            core.n_best(scores, (np.zeros(8), likely, lengths), found, (2, 2, 1, 1))
+    chances, eight = (np.eye(2), np.eye(2), np.ones(2), np.ones(2)), np.ones(8)
+    core.forward_backward(chances, ints + 2, (eight, eight, eight), 2)
+    for lengths, last in ((ints, eight), (ints + 3, eight), (ints + 2, eight[1:])):
+        with pytest.raises(ValueError, match="fit"):
+            core.forward_backward(chances, lengths, (eight, eight, last), 2)
+    with pytest.raises(ValueError, match="fit"):
+        core.likely_tags(np.zeros(4), np.zeros(4, np.int64), 2, 3)
