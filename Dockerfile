@@ -5,7 +5,8 @@ FROM python:3.11-slim-bookworm AS wheels
 WORKDIR /source
 COPY . .
 RUN if [ ! -f dist/bundle/requirements.txt ]; then \
-        python -m venv /build \
+        apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev \
+        && python -m venv /build \
         && /build/bin/pip install --no-cache-dir -c constraints.txt . \
         && /build/bin/python -m tools bundle dist/bundle; \
     fi

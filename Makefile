@@ -19,6 +19,7 @@ FUZZ_SECONDS := 60
 FUZZ_SEED := 0
 ENGLISH := models/ensemble_deid_en
 SPANISH := models/ensemble_deid_es
+SOURCES := setup.cfg setup.py pyproject.toml constraints.txt $(wildcard ensemble_deid/core/*.[ch])
 SHOWN := $(if $(filter command line,$(origin MODEL)),$(MODEL),en)
 
 .PHONY: demo train train-small english-model spanish-model test fuzz lint types notebooks docs bundle clean
@@ -123,13 +124,13 @@ clean:
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# Files, so that what is installed is not installed again, unless the requirements changed.
-$(VENV)/installed: setup.cfg setup.py pyproject.toml constraints.txt | $(BIN)/python
+# Files, so that what is installed is not installed again, unless the requirements or the compiled core changed.
+$(VENV)/installed: $(SOURCES) | $(BIN)/python
 	@echo "Installing into $(VENV); how long this takes depends on the connection."
 	$(BIN)/pip install --quiet -c constraints.txt -e .
 	@touch $@
 
-$(VENV)/installed-train: setup.cfg setup.py pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/installed-train: $(SOURCES) | $(BIN)/python
 	@echo "Installing into $(VENV); how long this takes depends on the connection."
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[train]'
 	@touch $@ $(VENV)/installed
@@ -141,7 +142,7 @@ $(VENV)/installed-model-%: $(VENV)/installed models/ensemble_deid_%/pyproject.to
 	@rm -rf $(VENV)/model-source
 	@touch $@
 
-$(VENV)/installed-dev: setup.cfg setup.py pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/installed-dev: $(SOURCES) | $(BIN)/python
 	@echo "Installing into $(VENV); how long this takes depends on the connection."
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
 	@touch $@ $(VENV)/installed $(VENV)/installed-train

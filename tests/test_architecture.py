@@ -14,6 +14,7 @@ PACKAGE = "ensemble_deid"
 FLOORS = (
     (
         "arrays",
+        "compiled",
         "errors",
         "resources",
         "mapped",

@@ -1,0 +1,15 @@
+/* What the files of the core share: arrays from Python, checked. */
+#ifndef ENSEMBLE_DEID_CORE_H
+#define ENSEMBLE_DEID_CORE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+
+/* Take a C-contiguous array of a struct-module type ('f', 'd', 'b', 'i', 'q' ...) and dimensions; -1 in `shape` takes
+   any size and is set to the one found. Returns 0, or -1 with ValueError set; release with PyBuffer_Release. */
+int take_array(PyObject *object, Py_buffer *view, char type, int dimensions, Py_ssize_t *shape, int writable);
+
+PyObject *core_level(PyObject *module, PyObject *unused);
+
+#endif

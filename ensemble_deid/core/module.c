@@ -1,0 +1,61 @@
+/* The module `ensemble_deid._core`: its functions, and how they take arrays. */
+#include "core.h"
+
+#include <string.h>
+
+static Py_ssize_t item_size(char type)
+{
+    switch (type) {
+    case 'b': case 'B': case '?': return 1;
+    case 'h': case 'H': case 'e': return 2;
+    case 'i': case 'I': case 'f': return 4;
+    default: return 8;
+    }
+}
+
+/* numpy writes int64 as 'l' or 'q', depending on the platform. */
+static int same_type(const char *format, char wanted)
+{
+    static const char whole[] = "bhilq", natural[] = "BHILQ";
+    if (format == NULL || format[0] == '\0' || format[1] != '\0')
+        return 0;
+    return format[0] == wanted || (strchr(whole, wanted) && strchr(whole, format[0]))
+           || (strchr(natural, wanted) && strchr(natural, format[0]));
+}
+
+int take_array(PyObject *object, Py_buffer *view, char type, int dimensions, Py_ssize_t *shape, int writable)
+{
+    int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
+    if (PyObject_GetBuffer(object, view, flags) < 0) {
+        if (!PyErr_ExceptionMatches(PyExc_TypeError))
+            PyErr_SetString(PyExc_ValueError, "an array is not contiguous, or not writable");
+        return -1;
+    }
+    int fits = view->ndim == dimensions && view->itemsize == item_size(type) && same_type(view->format, type);
+    for (int k = 0; fits && k < dimensions; k++) {
+        if (shape[k] < 0)
+            shape[k] = view->shape[k];
+        fits = shape[k] == view->shape[k];
+    }
+    if (fits)
+        return 0;
+    PyBuffer_Release(view);
+    PyErr_SetString(PyExc_ValueError, "an array has another type or shape than expected");
+    return -1;
+}
+
+static PyMethodDef methods[] = {
+    {"level", core_level, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef_Slot slots[] = {{0, NULL}};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "ensemble_deid._core", NULL, 0, methods, slots, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__core(void)
+{
+    return PyModuleDef_Init(&definition);
+}
