@@ -14,7 +14,7 @@
 #define BLOCKS_AT_ONCE 4
 #define ZERO 128 /* the instruction takes numbers from 0 to 255 */
 
-/* Apart from what uses it, so that the compiler keeps all sums in registers. */
+/* Stored as what they were added as: else the compiler keeps every sum twice, and not in registers. */
 TARGET static __attribute__((noinline)) void vnni_products(
     const int8_t *const *rows, const int8_t *packed, size_t inputs, ints sums[][BLOCKS_AT_ONCE])
 {
@@ -40,7 +40,7 @@ TARGET static __attribute__((noinline)) void vnni_products(
     }
     UNROLL for (int i = 0; i < ROWS_AT_ONCE; i++)
         UNROLL for (int j = 0; j < BLOCKS_AT_ONCE; j++)
-            sums[i][j] = (ints)found[i][j];
+            _mm512_storeu_si512(&sums[i][j], found[i][j]);
 }
 #include "layer_steps.h"
 
