@@ -1,30 +1,25 @@
-/* A layer of BERT and its working memory, as `layer_steps.h` computes it. */
+/* A layer of BERT and its working memory. */
 #ifndef ENSEMBLE_DEID_LAYER_H
 #define ENSEMBLE_DEID_LAYER_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Sixteen numbers at once, in as many registers as they need. */
-typedef float floats __attribute__((vector_size(64)));
-typedef int32_t ints __attribute__((vector_size(64)));
-typedef int8_t bytes __attribute__((vector_size(16)));
-typedef float floats_anywhere __attribute__((vector_size(64), aligned(4), may_alias));
-typedef bytes bytes_anywhere __attribute__((aligned(1), may_alias));
-#define LANES 16
-#define UNROLL _Pragma("GCC unroll 8")
-#define ROWS 48 /* that go through a matrix together: their rounded values stay in the cache */
+#define LANES 16 /* numbers computed at once */
+#define GROUP 64 /* outputs of a matrix computed at once */
+#define ROWS 48  /* pieces that go through a matrix together: what they hold stays in the cache */
 
-/* A matrix in blocks of 16 outputs: for each four inputs the 64 weights, output by output, then the outputs' sums.
-   Blocks of zeros fill up a multiple of four blocks. */
+/* A matrix in groups of 64 outputs: for each four inputs the 256 weights, output by output; then the sums of the
+   outputs' weights, int32. Zeros fill the last group. */
 typedef struct {
     size_t outputs, inputs;
     const int8_t *packed;
     const float *scale, *bias;
 } matrix;
 
-#define BLOCKS(outputs) (((outputs) + 63) / 64 * 4)
-#define BLOCK_BYTES(inputs) ((inputs) * 16 + 64)
+#define GROUPS(outputs) (((outputs) + GROUP - 1) / GROUP)
+#define GROUP_BYTES(inputs) ((inputs) * GROUP + GROUP * 4)
+#define MOST_INPUTS 65536 /* so that sums of products fit 32 bits */
 
 typedef struct {
     size_t width, inner, heads;
@@ -34,16 +29,20 @@ typedef struct {
 } layer;
 
 typedef struct {
-    float *joined;   /* (rows, 3 * width) */
-    float *context;  /* (rows, width) */
+    float *joined;   /* (pieces, 3 * width) */
+    float *context;  /* (pieces, width) */
     float *between;  /* (ROWS, width) */
     float *spread;   /* (ROWS, inner) */
     float *scales;   /* (ROWS,) */
-    float *keys;     /* (width of a head, rows rounded up to 16) */
-    float *weights;  /* (4, rows rounded up to 16) */
-    int8_t *rounded; /* (ROWS, the larger of width and inner) */
+    float *keys;     /* (width of a head, pieces rounded up to LANES) */
+    float *weights;  /* (4, pieces rounded up to LANES) */
+    uint8_t *digits; /* (ROWS, 2, the larger of width and inner) */
 } memory;
 
-typedef void run_function(const layer *, float *state, size_t rows, const memory *);
+/* Whether this processor, and the compiler, have what `compute_layer` needs. */
+int can_compute_layer(void);
+
+/* Write what a layer gives for a window over `state` (pieces, width). */
+void compute_layer(const layer *with, float *state, size_t pieces, const memory *at);
 
 #endif

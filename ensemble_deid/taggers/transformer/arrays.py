@@ -23,7 +23,7 @@ from ensemble_deid.taggers.layers import (
 )
 from ensemble_deid.taggers.transformer.compiled_layer import NORMS, CompiledLayer, matrices
 from ensemble_deid.taggers.transformer.pieces import CASES, GAPS
-from ensemble_deid.taggers.transformer.quantisation import SCALE, RoundedLinear, dequantise, is_scale, restored
+from ensemble_deid.taggers.transformer.quantisation import SCALE, dequantise, is_scale, restored
 from ensemble_deid.taggers.transformer.scoring import Windows
 
 MOST_LAYERS = 100
@@ -117,9 +117,9 @@ class ArrayClassifier:
 
 class _Layer:
     def __init__(self, weights: Weights, heads: int, eps: float) -> None:
-        self._heads = heads
-        self._looks, self._seen, self._inner, self._outer = (_linear(one) for one in matrices(weights))
-        self._first, self._second = (LayerNorm(under(weights, f"{name}.LayerNorm"), eps=eps) for name in NORMS)
+        self._heads, single = heads, dequantise(weights)
+        self._looks, self._seen, self._inner, self._outer = (Linear(one) for one in matrices(single))
+        self._first, self._second = (LayerNorm(under(single, f"{name}.LayerNorm"), eps=eps) for name in NORMS)
 
     def __call__(self, state: Array, mask: Flags) -> None:
         """Write what the layer gives for windows over `state`, (batch, pieces, width)."""
@@ -134,10 +134,6 @@ class _Layer:
             found = self._outer(gelu(self._inner(between)))
             found += between
             rows[block] = self._second(found)
-
-
-def _linear(weights: Weights) -> Linear | RoundedLinear:
-    return RoundedLinear(weights) if "weight" + SCALE in weights else Linear(weights)
 
 
 def check_stored(weights: Weights, expected: Mapping[str, tuple[int, ...]]) -> None:
