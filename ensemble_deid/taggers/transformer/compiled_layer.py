@@ -31,7 +31,10 @@ class CompiledLayer:
     def __init__(self, weights: Weights, heads: int, eps: float) -> None:
         norms = [under(weights, f"{name}.LayerNorm") for name in NORMS]
         self._weights = (
-            *((_packed(one["weight"]), single(one["weight" + SCALE]), single(one["bias"])) for one in matrices(weights)),
+            *(
+                (_packed(one["weight"]), single(one["weight" + SCALE]), single(one["bias"]))
+                for one in matrices(weights)
+            ),
             *((single(norm["weight"]), single(norm["bias"])) for norm in norms),
         )
         self._heads, self._eps = heads, eps
