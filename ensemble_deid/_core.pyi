@@ -2,8 +2,8 @@
 
 from typing import Any
 
-def has_encoder() -> bool:
-    """Return whether this processor has the instructions (AVX-512 VNNI) that `run_layer` needs."""
+def levels() -> list[str]:
+    """Return the instructions for `run_layer` that this processor has, of `avx512vnni` and `avx2`, best first."""
 
 def pack(weights: Any, packed: Any, /) -> None:
     """Write a matrix int8 (outputs, inputs) into `packed`, int8 (outputs / 64 rounded up, 64 * inputs + 256).
@@ -11,7 +11,7 @@ def pack(weights: Any, packed: Any, /) -> None:
     Outputs and inputs must be multiples of 16.
     """
 
-def run_layer(state: Any, weights: tuple[tuple[Any, ...], ...], heads: int, eps: float, /) -> None:
+def run_layer(state: Any, weights: tuple[tuple[Any, ...], ...], heads: int, eps: float, level: str, /) -> None:
     """Write what a layer of BERT gives for one window over `state`, float32 (pieces, width).
 
     `weights` has the matrices of attention (queries, keys and values joined), its output, the inner and the outer one,

@@ -124,7 +124,7 @@ def test_the_source_distribution_holds_what_development_needs(built: Path) -> No
     with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"Makefile", "constraints.txt", "LICENSE", "CHANGELOG.md", "docs/architecture.md"} <= names
-    assert {"ensemble_deid/core/layer.c", "ensemble_deid/core/layer.h"} <= names
+    assert {"ensemble_deid/core/layer.c", "ensemble_deid/core/layer_steps.h"} <= names
     assert {"data/demo/src/101-01.note", "rules/templates/default.toml", "tests/test_package.py"} <= names
 
 

@@ -32,9 +32,12 @@ from ensemble_deid.taggers.transformer.quantisation import dequantise, quantise
 from ensemble_deid.taggers.transformer.scoring import Windows
 from ensemble_deid.taggers.transformer.tagger import TransformerTagger
 
+LEVELS: list[str] = []
 if has_core():
     from ensemble_deid import _core
-needs_core = pytest.mark.skipif(not (has_core() and _core.has_encoder()), reason="no AVX-512 VNNI here, or no core")
+
+    LEVELS = _core.levels()
+needs_core = pytest.mark.skipif(not LEVELS, reason="neither AVX-512 VNNI nor AVX2 here, or no core")
 SIZES = {
     "vocab_size": 50,
     "hidden_size": 64,
@@ -85,15 +88,17 @@ def test_it_computes_what_the_library_computes(
 
 
 @needs_core
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("pieces", [1, 3, 16, 50, 97])
-def test_the_core_computes_a_layer_for_each_window_by_itself(pieces: int) -> None:
+def test_the_core_computes_a_layer_for_each_window_by_itself(pieces: int, level: str) -> None:
     weights, state, mask = random_layer(pieces)
     found, expected = state.copy(), state.copy()
-    CompiledLayer(weights, 2, 1e-12)(found, mask)
+    layer = CompiledLayer(weights, 2, 1e-12, level=level)
+    layer(found, mask)
     _Layer(weights, 2, 1e-12)(expected, mask)
     np.testing.assert_allclose(found[mask], expected[mask], atol=5e-3)
     alone = state[1:, : mask[1].sum()].copy()
-    pickle.loads(pickle.dumps(CompiledLayer(weights, 2, 1e-12)))(alone, np.ones(alone.shape[:2], dtype=bool))
+    pickle.loads(pickle.dumps(layer))(alone, np.ones(alone.shape[:2], dtype=bool))
     assert np.array_equal(alone[0], found[1, : mask[1].sum()])
 
 
@@ -103,16 +108,16 @@ def test_the_core_refuses_what_does_not_fit() -> None:
     layer = CompiledLayer(weights, 2, 1e-12)
     for wrong in (state[0, :, :32], state[0].astype(np.float64), state[0].T, state):
         with pytest.raises(ValueError, match="array"):
-            _core.run_layer(wrong, layer._weights, 2, 1e-12)
+            _core.run_layer(wrong, layer._weights, 2, 1e-12, LEVELS[0])
     for heads in (0, -2, 3, 8, 2**40):
         with pytest.raises(ValueError, match="of this size"):
-            _core.run_layer(state[0], layer._weights, heads, 1e-12)
+            _core.run_layer(state[0], layer._weights, heads, 1e-12, LEVELS[0])
     for k, part in enumerate(layer._weights):
         for one in range(len(part)):
             less = (*part[:one], np.ascontiguousarray(part[one][..., :-16]), *part[one + 1 :])
             changed = (*layer._weights[:k], less, *layer._weights[k + 1 :])
             with pytest.raises(ValueError, match=r"array|of this size"):
-                _core.run_layer(state[0], changed, 2, 1e-12)
+                _core.run_layer(state[0], changed, 2, 1e-12, LEVELS[0])
     for shape in ((17, 16), (16, 17)):
         with pytest.raises(ValueError, match="multiple of 16"):
             _core.pack(np.zeros(shape, dtype=np.int8), np.zeros((1, 2000), dtype=np.int8))

@@ -11,7 +11,7 @@
 int take_array(PyObject *object, Py_buffer *view, char type, int dimensions, Py_ssize_t *shape, int writable);
 
 /* encoder.c */
-PyObject *core_has_encoder(PyObject *module, PyObject *unused);
+PyObject *core_levels(PyObject *module, PyObject *unused);
 PyObject *core_pack(PyObject *module, PyObject *arguments);
 PyObject *core_run_layer(PyObject *module, PyObject *arguments);
 

@@ -5,10 +5,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-PyObject *core_has_encoder(PyObject *module, PyObject *unused)
+static const char *const names[] = {"avx512vnni", "avx2"};
+
+PyObject *core_levels(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
-    return PyBool_FromLong(can_compute_layer());
+    PyObject *found = PyList_New(0);
+    for (int k = 0; found != NULL && k < LEVELS; k++) {
+        if (!can_compute_layer(k))
+            continue;
+        PyObject *name = PyUnicode_FromString(names[k]);
+        if (name == NULL || PyList_Append(found, name) < 0)
+            Py_CLEAR(found);
+        Py_XDECREF(name);
+    }
+    return found;
+}
+
+/* Return the number of a level that this processor has, LEVELS where it has no such one. */
+static int level_of(const char *name)
+{
+    int k = 0;
+    while (k < LEVELS && (strcmp(names[k], name) != 0 || !can_compute_layer(k)))
+        k++;
+    return k;
 }
 
 PyObject *core_pack(PyObject *module, PyObject *arguments)
@@ -21,7 +41,7 @@ PyObject *core_pack(PyObject *module, PyObject *arguments)
         return NULL;
     size_t outputs = shape[0], inputs = shape[1];
     Py_ssize_t wanted[2] = {GROUPS(outputs), GROUP_BYTES(inputs)};
-    int fits = outputs % LANES == 0 && inputs % LANES == 0 && inputs <= MOST_INPUTS;
+    int fits = outputs % STEP == 0 && inputs % STEP == 0 && inputs <= MOST_INPUTS;
     if (!fits)
         PyErr_SetString(PyExc_ValueError, "the matrix has not a multiple of 16 rows and columns");
     if (!fits || take_array(to, &packed, 'b', 2, wanted, 1) < 0) {
@@ -67,7 +87,7 @@ static int take_matrix(PyObject **parts, Py_buffer **next, matrix *into, size_t 
 /* Give each part of the working memory its place; return where it ends. */
 static uintptr_t lay_out(memory *at, uintptr_t place, const layer *with, size_t pieces)
 {
-    size_t wide = (pieces + LANES - 1) / LANES * LANES, most = with->width > with->inner ? with->width : with->inner;
+    size_t wide = (pieces + STEP - 1) / STEP * STEP, most = with->width > with->inner ? with->width : with->inner;
     struct {
         float **part;
         size_t count;
@@ -85,7 +105,7 @@ static uintptr_t lay_out(memory *at, uintptr_t place, const layer *with, size_t 
     return place + ROWS * 2 * most;
 }
 
-static int run(const layer *with, float *state, size_t pieces)
+static int run(int level, const layer *with, float *state, size_t pieces)
 {
     memory at;
     void *block = malloc(lay_out(&at, 0, with, pieces) + 64);
@@ -95,14 +115,14 @@ static int run(const layer *with, float *state, size_t pieces)
     }
     lay_out(&at, (uintptr_t)block, with, pieces);
     Py_BEGIN_ALLOW_THREADS
-    compute_layer(with, state, pieces, &at);
+    compute_layer(level, with, state, pieces, &at);
     Py_END_ALLOW_THREADS
     free(block);
     return 1;
 }
 
 /* Set the sizes of a layer, the inner one by the bias of its matrix. */
-static int take_sizes(layer *with, Py_ssize_t width, Py_ssize_t heads, PyObject *inner_bias)
+static int take_sizes(int level, layer *with, Py_ssize_t width, Py_ssize_t heads, PyObject *inner_bias)
 {
     Py_buffer view;
     Py_ssize_t inner[1] = {-1};
@@ -110,8 +130,8 @@ static int take_sizes(layer *with, Py_ssize_t width, Py_ssize_t heads, PyObject 
         return 0;
     PyBuffer_Release(&view);
     with->width = width, with->inner = inner[0], with->heads = heads;
-    if (can_compute_layer() && heads > 0 && heads <= MOST_INPUTS && width > 0 && width <= MOST_INPUTS
-        && width % (heads * LANES) == 0 && inner[0] > 0 && inner[0] <= MOST_INPUTS && inner[0] % LANES == 0)
+    if (level < LEVELS && heads > 0 && heads <= MOST_INPUTS && width > 0 && width <= MOST_INPUTS
+        && width % (heads * STEP) == 0 && inner[0] > 0 && inner[0] <= MOST_INPUTS && inner[0] % STEP == 0)
         return 1;
     PyErr_SetString(PyExc_ValueError, "the core does not compute layers of this size here");
     return 0;
@@ -124,12 +144,14 @@ PyObject *core_run_layer(PyObject *module, PyObject *arguments)
     Py_ssize_t heads, shape[2] = {-1, -1};
     Py_buffer views[17], *next = views + 1;
     layer with;
-    if (!PyArg_ParseTuple(arguments, "O((OOO)(OOO)(OOO)(OOO)(OO)(OO))nf", &given, p, p + 1, p + 2, p + 3, p + 4, p + 5,
-                          p + 6, p + 7, p + 8, p + 9, p + 10, p + 11, p + 12, p + 13, p + 14, p + 15, &heads, &with.eps)
+    const char *name;
+    if (!PyArg_ParseTuple(arguments, "O((OOO)(OOO)(OOO)(OOO)(OO)(OO))nfs", &given, p, p + 1, p + 2, p + 3, p + 4, p + 5,
+                          p + 6, p + 7, p + 8, p + 9, p + 10, p + 11, p + 12, p + 13, p + 14, p + 15, &heads, &with.eps,
+                          &name)
         || take_array(given, views, 'f', 2, shape, 1) < 0)
         return NULL;
     Py_ssize_t width = shape[1];
-    int done = take_sizes(&with, width, heads, p[8]) && take_matrix(p, &next, &with.looks, 3 * width, width)
+    int done = take_sizes(level_of(name), &with, width, heads, p[8]) && take_matrix(p, &next, &with.looks, 3 * width, width)
                && take_matrix(p + 3, &next, &with.seen, width, width)
                && take_matrix(p + 6, &next, &with.within, with.inner, width)
                && take_matrix(p + 9, &next, &with.outer, width, with.inner);
@@ -138,7 +160,7 @@ PyObject *core_run_layer(PyObject *module, PyObject *arguments)
     if (done) {
         with.first_scale = next[-4].buf, with.first_bias = next[-3].buf;
         with.second_scale = next[-2].buf, with.second_bias = next[-1].buf;
-        done = shape[0] == 0 || run(&with, views[0].buf, shape[0]);
+        done = shape[0] == 0 || run(level_of(name), &with, views[0].buf, shape[0]);
     }
     while (next > views)
         PyBuffer_Release(--next);

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LANES 16 /* numbers computed at once */
+#define STEP 16  /* sizes are multiples of it */
 #define GROUP 64 /* outputs of a matrix computed at once */
 #define ROWS 48  /* pieces that go through a matrix together: what they hold stays in the cache */
 
@@ -34,15 +34,18 @@ typedef struct {
     float *between;  /* (ROWS, width) */
     float *spread;   /* (ROWS, inner) */
     float *scales;   /* (ROWS,) */
-    float *keys;     /* (width of a head, pieces rounded up to LANES) */
-    float *weights;  /* (4, pieces rounded up to LANES) */
-    uint8_t *digits; /* (ROWS, 2, the larger of width and inner) */
+    float *keys;     /* (width of a head, pieces rounded up to STEP) */
+    float *weights;  /* (4, pieces rounded up to STEP) */
+    uint8_t *digits; /* (ROWS, 2 * the larger of width and inner) */
 } memory;
 
-/* Whether this processor, and the compiler, have what `compute_layer` needs. */
-int can_compute_layer(void);
+/* The sets of instructions, best first. */
+enum { VNNI, AVX2, LEVELS };
+
+/* Whether this processor, and the compiler, have a set of instructions. */
+int can_compute_layer(int level);
 
 /* Write what a layer gives for a window over `state` (pieces, width). */
-void compute_layer(const layer *with, float *state, size_t pieces, const memory *at);
+void compute_layer(int level, const layer *with, float *state, size_t pieces, const memory *at);
 
 #endif

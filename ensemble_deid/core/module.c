@@ -45,7 +45,7 @@ int take_array(PyObject *object, Py_buffer *view, char type, int dimensions, Py_
 }
 
 static PyMethodDef methods[] = {
-    {"has_encoder", core_has_encoder, METH_NOARGS, NULL},
+    {"levels", core_levels, METH_NOARGS, NULL},
     {"pack", core_pack, METH_VARARGS, NULL},
     {"run_layer", core_run_layer, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

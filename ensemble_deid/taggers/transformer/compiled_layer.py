@@ -28,7 +28,7 @@ def matrices(weights: Weights) -> list[Weights]:
 class CompiledLayer:
     """A layer for which `fits` is true."""
 
-    def __init__(self, weights: Weights, heads: int, eps: float) -> None:
+    def __init__(self, weights: Weights, heads: int, eps: float, *, level: str | None = None) -> None:
         norms = [under(weights, f"{name}.LayerNorm") for name in NORMS]
         self._weights = (
             *(
@@ -37,7 +37,7 @@ class CompiledLayer:
             ),
             *((single(norm["weight"]), single(norm["bias"])) for norm in norms),
         )
-        self._heads, self._eps = heads, eps
+        self._heads, self._eps, self._level = heads, eps, level or _core.levels()[0]
 
     @staticmethod
     def fits(weights: Weights, heads: int) -> bool:
@@ -45,12 +45,12 @@ class CompiledLayer:
         inner, width = weights["intermediate.dense.weight"].shape
         stored = all(value.dtype == np.int8 for value in weights.values() if value.ndim == 2)
         sizes = width % (_LANES * heads) == inner % _LANES == 0
-        return stored and sizes and has_core() and _core.has_encoder() and not is_pinned()
+        return stored and sizes and has_core() and bool(_core.levels()) and not is_pinned()
 
     def __call__(self, state: Array, mask: Flags) -> None:
         """Write what the layer gives for windows over `state`, (batch, pieces, width); padding comes last."""
         for window, length in zip(state, mask.sum(axis=1).tolist(), strict=True):
-            _core.run_layer(window[:length], self._weights, self._heads, self._eps)
+            _core.run_layer(window[:length], self._weights, self._heads, self._eps, self._level)
 
 
 def _packed(weights: Array) -> Array:
