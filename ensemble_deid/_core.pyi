@@ -9,9 +9,6 @@ from ensemble_deid.arrays import Floats, Int32s, Int64s
 _Any = NDArray[Any]
 _Window = tuple[_Any, int, tuple[Int64s, ...], tuple[int, ...]]
 
-def level() -> str:
-    """Return the instructions in use: `avx512vnni`, `avx2` or `plain`."""
-
 def add_windows(
     scores: Floats, n_tags: int, weights: tuple[_Any, _Any, Int64s, _Any], windows: list[_Window], /
 ) -> None:
@@ -42,4 +39,20 @@ def n_best(
     """Fill `found` as `taggers.chain.n_best` returns it, `given` emissions, likely tags and lengths.
 
     `sizes` are the steps, tags, likely tags and n.
+    """
+
+def levels() -> list[str]:
+    """Return the instructions for `run_layer` that this processor has, of `avx512vnni` and `avx2`, best first."""
+
+def pack(weights: Any, packed: Any, /) -> None:
+    """Write a matrix int8 (outputs, inputs) into `packed`, int8 (outputs / 64 rounded up, 64 * inputs + 256).
+
+    Outputs and inputs must be multiples of 16.
+    """
+
+def run_layer(state: Any, weights: tuple[tuple[Any, ...], ...], heads: int, eps: float, level: str, /) -> None:
+    """Write what a layer of BERT gives for one window over `state`, float32 (pieces, width).
+
+    `weights` has the matrices of attention (queries, keys and values joined), its output, the inner and the outer one,
+    each as packed, scales and bias, and the scale and bias of the two normalisations.
     """

@@ -108,7 +108,8 @@ def test_what_the_wheel_holds(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "ensemble_deid").rglob("*.py")}
     assert modules <= names
-    assert "ensemble_deid/py.typed" in names
+    assert {"ensemble_deid/py.typed", "ensemble_deid/_core.pyi"} <= names
+    assert [name for name in names if name.startswith("ensemble_deid/_core.") and name.endswith((".so", ".pyd"))]
     report = "ensemble_deid/evaluation/render/html/report"
     assert {f"{report}.css", f"{report}.js"} <= names
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
@@ -123,6 +124,7 @@ def test_the_source_distribution_holds_what_development_needs(built: Path) -> No
     with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"Makefile", "constraints.txt", "LICENSE", "CHANGELOG.md", "docs/architecture.md"} <= names
+    assert {"ensemble_deid/core/layer.c", "ensemble_deid/core/layer_steps.h"} <= names
     assert {"data/demo/src/101-01.note", "rules/templates/default.toml", "tests/test_package.py"} <= names
 
 

@@ -1,6 +1,7 @@
 """Our own forward pass of BERT, against that of the library `transformers`."""
 
 import math
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -13,20 +14,36 @@ from tiny_encoder import tiny_encoder
 from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
 from transformers import BertConfig, BertModel
 
+from ensemble_deid.arrays import Flags
+from ensemble_deid.compiled import SWITCH, has_core
 from ensemble_deid.config import TransformerConfig
-from ensemble_deid.taggers.layers import gelu
-from ensemble_deid.taggers.transformer.arrays import ArrayClassifier, check_stored, classifier_shapes, is_plain_bert
+from ensemble_deid.reproducible import MARK
+from ensemble_deid.taggers.layers import Array, Weights, gelu
+from ensemble_deid.taggers.transformer.arrays import (
+    ArrayClassifier,
+    _Layer,
+    check_stored,
+    classifier_shapes,
+    is_plain_bert,
+)
+from ensemble_deid.taggers.transformer.compiled_layer import NORMS, CompiledLayer
 from ensemble_deid.taggers.transformer.network import EncoderClassifier, TorchClassifier, build_encoder
-from ensemble_deid.taggers.transformer.quantisation import quantise
+from ensemble_deid.taggers.transformer.quantisation import dequantise, quantise
 from ensemble_deid.taggers.transformer.scoring import Windows
 from ensemble_deid.taggers.transformer.tagger import TransformerTagger
 
+LEVELS: list[str] = []
+if has_core():
+    from ensemble_deid import _core
+
+    LEVELS = _core.levels()
+needs_core = pytest.mark.skipif(not LEVELS, reason="neither AVX-512 VNNI nor AVX2 here, or no core")
 SIZES = {
     "vocab_size": 50,
-    "hidden_size": 24,
+    "hidden_size": 64,
     "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "intermediate_size": 40,
+    "num_attention_heads": 2,
+    "intermediate_size": 80,
     "max_position_embeddings": 30,
 }
 
@@ -46,7 +63,7 @@ def both() -> tuple[EncoderClassifier, dict[str, Any]]:
 @pytest.mark.parametrize("padding", [0, 4])
 @pytest.mark.parametrize("size", [3, 40])
 def test_it_computes_what_the_library_computes(
-    both: tuple[EncoderClassifier, dict[str, Any]], padding: int, size: int
+    both: tuple[EncoderClassifier, dict[str, Any]], padding: int, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     network, config = both
     theirs = TorchClassifier(network, torch.device("cpu"))
@@ -60,12 +77,80 @@ def test_it_computes_what_the_library_computes(
     windows = Windows(ids, case, gap, features, mask)
     found = ArrayClassifier(theirs.weights, config).score(windows)
     np.testing.assert_allclose(found[mask], theirs.score(windows)[mask], atol=1e-4, rtol=1e-4)
-    # In eight bits, too, the arithmetic is that of the weights restored.
+    # In eight bits, too, the arithmetic is that of the weights restored; the compiled core rounds to 15 bits.
     stored = quantise(theirs.weights)
     restored = TorchClassifier.from_weights(stored, config, 7, [3, 4], device="cpu")
     check_stored(stored, classifier_shapes(config, 7, [3, 4]))
-    found = ArrayClassifier(stored, config).score(windows)
-    np.testing.assert_allclose(found[mask], restored.score(windows)[mask], atol=1e-4, rtol=1e-4)
+    for near in (3e-3, 1e-4):
+        found = ArrayClassifier(stored, config).score(windows)
+        np.testing.assert_allclose(found[mask], restored.score(windows)[mask], atol=near, rtol=near)
+        monkeypatch.setenv(SWITCH, "none")
+
+
+@needs_core
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("pieces", [1, 3, 16, 50, 97])
+def test_the_core_computes_a_layer_for_each_window_by_itself(pieces: int, level: str) -> None:
+    weights, state, mask = random_layer(pieces)
+    found, expected = state.copy(), state.copy()
+    layer = CompiledLayer(weights, 2, 1e-12, level=level)
+    layer(found, mask)
+    _Layer(weights, 2, 1e-12)(expected, mask)
+    np.testing.assert_allclose(found[mask], expected[mask], atol=5e-3)
+    alone = state[1:, : mask[1].sum()].copy()
+    pickle.loads(pickle.dumps(layer))(alone, np.ones(alone.shape[:2], dtype=bool))
+    assert np.array_equal(alone[0], found[1, : mask[1].sum()])
+
+
+@needs_core
+def test_the_core_refuses_what_does_not_fit() -> None:
+    weights, state, _ = random_layer(3)
+    layer = CompiledLayer(weights, 2, 1e-12)
+    for wrong in (state[0, :, :32], state[0].astype(np.float64), state[0].T, state):
+        with pytest.raises(ValueError, match="array"):
+            _core.run_layer(wrong, layer._weights, 2, 1e-12, LEVELS[0])
+    for heads in (0, -2, 3, 8, 2**40):
+        with pytest.raises(ValueError, match="of this size"):
+            _core.run_layer(state[0], layer._weights, heads, 1e-12, LEVELS[0])
+    for k, part in enumerate(layer._weights):
+        for one in range(len(part)):
+            less = (*part[:one], np.ascontiguousarray(part[one][..., :-16]), *part[one + 1 :])
+            changed = (*layer._weights[:k], less, *layer._weights[k + 1 :])
+            with pytest.raises(ValueError, match=r"array|of this size"):
+                _core.run_layer(state[0], changed, 2, 1e-12, LEVELS[0])
+    for shape in ((17, 16), (16, 17)):
+        with pytest.raises(ValueError, match="multiple of 16"):
+            _core.pack(np.zeros(shape, dtype=np.int8), np.zeros((1, 2000), dtype=np.int8))
+    with pytest.raises(ValueError, match="array"):
+        _core.pack(np.zeros((16, 16), dtype=np.int8), np.zeros((1, 1279), dtype=np.int8))
+
+
+@needs_core
+def test_numpy_computes_what_the_core_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights, *_ = random_layer(3)
+    assert CompiledLayer.fits(weights, 2)
+    assert not CompiledLayer.fits(weights, 8)
+    assert not CompiledLayer.fits(dequantise(weights), 2)
+    monkeypatch.setenv(MARK, "1")
+    assert not CompiledLayer.fits(weights, 2), "--reproducible pins older instructions"
+    monkeypatch.delenv(MARK)
+    monkeypatch.setenv(SWITCH, "none")
+    assert not CompiledLayer.fits(weights, 2)
+
+
+def random_layer(pieces: int) -> tuple[Weights, Array, Flags]:
+    """Return a layer's weights in eight bits, and two windows of which one is shorter."""
+    random = np.random.default_rng(pieces)
+    shapes = dict.fromkeys(
+        (*(f"attention.self.{k}" for k in ("query", "key", "value")), "attention.output.dense"), (64, 64)
+    )
+    shapes |= {"intermediate.dense": (80, 64), "output.dense": (64, 80)}
+    weights = {f"{name}.weight": random.normal(0, 0.3, shape) for name, shape in shapes.items()}
+    weights |= {f"{name}.bias": random.normal(size=shape[0]) for name, shape in shapes.items()}
+    weights |= {f"{name}.LayerNorm.{part}": random.normal(size=64) for name in NORMS for part in ("weight", "bias")}
+    mask = np.arange(pieces) < np.array([[pieces], [max(1, pieces - 2)]])
+    state = random.normal(size=(2, pieces, 64)).astype(np.float32)
+    return quantise({name: value.astype(np.float32) for name, value in weights.items()}), state, mask
 
 
 def test_gelu_is_exact_to_single_precision() -> None:

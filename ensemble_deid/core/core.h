@@ -10,10 +10,13 @@
    any size and is set to the one found. Returns 0, or -1 with ValueError set; release with PyBuffer_Release. */
 int take_array(PyObject *object, Py_buffer *view, char type, int dimensions, Py_ssize_t *shape, int writable);
 
-PyObject *core_level(PyObject *module, PyObject *unused);
 PyObject *core_add_windows(PyObject *module, PyObject *args);
 PyObject *core_forward_backward(PyObject *module, PyObject *args);
 PyObject *core_likely_tags(PyObject *module, PyObject *args);
 PyObject *core_n_best(PyObject *module, PyObject *args);
+/* encoder.c */
+PyObject *core_levels(PyObject *module, PyObject *unused);
+PyObject *core_pack(PyObject *module, PyObject *arguments);
+PyObject *core_run_layer(PyObject *module, PyObject *arguments);
 
 #endif

@@ -45,11 +45,13 @@ int take_array(PyObject *object, Py_buffer *view, char type, int dimensions, Py_
 }
 
 static PyMethodDef methods[] = {
-    {"level", core_level, METH_NOARGS, NULL},
     {"add_windows", core_add_windows, METH_VARARGS, NULL},
     {"forward_backward", core_forward_backward, METH_VARARGS, NULL},
     {"likely_tags", core_likely_tags, METH_VARARGS, NULL},
     {"n_best", core_n_best, METH_VARARGS, NULL},
+    {"levels", core_levels, METH_NOARGS, NULL},
+    {"pack", core_pack, METH_VARARGS, NULL},
+    {"run_layer", core_run_layer, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ensemble_deid.arrays import Flags
 from ensemble_deid.taggers.layers import (
     Array,
     LayerNorm,
@@ -20,6 +21,7 @@ from ensemble_deid.taggers.layers import (
     look_up,
     under,
 )
+from ensemble_deid.taggers.transformer.compiled_layer import NORMS, CompiledLayer, matrices
 from ensemble_deid.taggers.transformer.pieces import CASES, GAPS
 from ensemble_deid.taggers.transformer.quantisation import SCALE, dequantise, is_scale, restored
 from ensemble_deid.taggers.transformer.scoring import Windows
@@ -84,17 +86,17 @@ class ArrayClassifier:
     def __init__(self, weights: Weights, config: Mapping[str, Any]) -> None:
         self.weights = weights
         self._heads = int(config["num_attention_heads"])
-        tables = (f"{_EMBEDDINGS}.word_embeddings.weight", "encoder.pooler.")
-        used = {name: value for name, value in weights.items() if not name.startswith(tables)}
-        single = dequantise(used)
-        self._pieces = tables[0]
+        rows = (f"{_EMBEDDINGS}.word_embeddings.weight", "encoder.pooler.", "encoder.encoder.")
+        single = dequantise({name: value for name, value in weights.items() if not name.startswith(rows)})
+        self._pieces = rows[0]
         self._small = {name: value for name, value in single.items() if value.ndim == 2 and name.count(".") < 3}
         self._positions = single[f"{_EMBEDDINGS}.position_embeddings.weight"]
         self._positions = self._positions + single[f"{_EMBEDDINGS}.token_type_embeddings.weight"][0]
         eps = float(config["layer_norm_eps"])
         self._norm = LayerNorm(under(single, f"{_EMBEDDINGS}.LayerNorm"), eps=eps)
-        layers = (under(single, f"encoder.encoder.layer.{k}") for k in range(int(config["num_hidden_layers"])))
-        self._layers = [_Layer(layer, eps) for layer in layers]
+        layers = [under(weights, f"encoder.encoder.layer.{k}") for k in range(int(config["num_hidden_layers"]))]
+        kind = CompiledLayer if all(CompiledLayer.fits(layer, self._heads) for layer in layers) else _Layer
+        self._layers = [kind(layer, self._heads, eps) for layer in layers]
         self._scores = Linear(under(single, "scores"))
 
     def score(self, windows: Windows) -> Array:
@@ -107,44 +109,31 @@ class ArrayClassifier:
         for k in range(windows.features.shape[2]):
             state += look_up(self._small[f"features.{k}.weight"], windows.features[:, :, k])
         state += self._positions[:time]
-        rows = self._norm(state).reshape(size * time, -1)
-        mask = None if windows.mask.all() else windows.mask
+        state = self._norm(state)
         for layer in self._layers:
-            joined = _by_rows(layer.looks, rows).reshape(size, time, -1)
-            seen = attention(joined, self._heads, mask).reshape(rows.shape)
-            for low in range(0, len(rows), _ROWS):
-                rows[low : low + _ROWS] = layer.after(seen[low : low + _ROWS], rows[low : low + _ROWS])
-        return self._scores(rows).reshape(size, time, -1)
+            layer(state, windows.mask)
+        return self._scores(state.reshape(size * time, -1)).reshape(size, time, -1)
 
 
 class _Layer:
-    def __init__(self, weights: Weights, eps: float) -> None:
-        names = [f"attention.self.{name}" for name in ("query", "key", "value")]
-        both = ("weight", "bias")
-        self.looks = Linear({part: np.concatenate([weights[f"{name}.{part}"] for name in names]) for part in both})
-        self._seen, self._first = (
-            Linear(under(weights, "attention.output.dense")),
-            _norm(weights, "attention.output", eps),
-        )
-        self._inner, self._outer = (Linear(under(weights, f"{name}.dense")) for name in ("intermediate", "output"))
-        self._second = _norm(weights, "output", eps)
+    def __init__(self, weights: Weights, heads: int, eps: float) -> None:
+        self._heads, single = heads, dequantise(weights)
+        self._looks, self._seen, self._inner, self._outer = (Linear(one) for one in matrices(single))
+        self._first, self._second = (LayerNorm(under(single, f"{name}.LayerNorm"), eps=eps) for name in NORMS)
 
-    def after(self, seen: Array, state: Array) -> Array:
-        """Return what the layer gives for rows, from what they saw and were."""
-        between = self._seen(seen)
-        between += state
-        self._first(between)
-        found = self._outer(gelu(self._inner(between)))
-        found += between
-        return self._second(found)
-
-
-def _norm(weights: Weights, name: str, eps: float) -> LayerNorm:
-    return LayerNorm(under(weights, f"{name}.LayerNorm"), eps=eps)
-
-
-def _by_rows(layer: Linear, rows: Array) -> Array:
-    return np.concatenate([layer(rows[low : low + _ROWS]) for low in range(0, len(rows), _ROWS)])
+    def __call__(self, state: Array, mask: Flags) -> None:
+        """Write what the layer gives for windows over `state`, (batch, pieces, width)."""
+        rows = state.reshape(-1, state.shape[2])
+        blocks = [slice(low, low + _ROWS) for low in range(0, len(rows), _ROWS)]
+        joined = np.concatenate([self._looks(rows[block]) for block in blocks]).reshape(*state.shape[:2], -1)
+        seen = attention(joined, self._heads, None if mask.all() else mask).reshape(rows.shape)
+        for block in blocks:
+            between = self._seen(seen[block])
+            between += rows[block]
+            self._first(between)
+            found = self._outer(gelu(self._inner(between)))
+            found += between
+            rows[block] = self._second(found)
 
 
 def check_stored(weights: Weights, expected: Mapping[str, tuple[int, ...]]) -> None:
