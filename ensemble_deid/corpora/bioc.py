@@ -22,8 +22,8 @@ from ensemble_deid.corpora.checks import (
     ReadNote,
     ReadOutcome,
     check_id,
-    check_span,
     check_text,
+    checked_span,
     note_with_spans,
     outcomes,
     read_utf8,
@@ -115,8 +115,7 @@ def _spans(annotation: _Object, text: str, part: str) -> list[Span]:
         start, length = location.get("offset"), location.get("length")
         if type(start) is not int or type(length) is not int or start < 0 or length < 0:
             raise CorpusError(f"{place}: 'offset' and 'length' of a location must be whole numbers")
-        check_span(start, start + length, text, place, surface=surface, tag="its place")
-        spans.append(Span(start, start + length, label))
+        spans.append(checked_span(start, start + length, label, text, place, surface=surface))
     return spans
 
 

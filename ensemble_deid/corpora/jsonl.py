@@ -17,8 +17,8 @@ from ensemble_deid.corpora.checks import (
     ReadNote,
     ReadOutcome,
     check_id,
-    check_span,
     check_text,
+    checked_span,
     decode_utf8,
     note_with_spans,
     outcomes,
@@ -83,7 +83,7 @@ def span_of_json(item: object, text: str, place: str) -> Span:
         raise CorpusError(f"{place}: 'score' must be a number from 0 to 1")
     if not label:
         raise CorpusError(f"{place}: 'label' is empty")
-    check_span(start, end, text, place, surface=surface, tag="its place")
+    checked_span(start, end, label, text, place, surface=surface)
     return Span(start, end, label, float(score), source)
 
 
