@@ -137,13 +137,11 @@ def _infons(entry: _Object, place: str) -> dict[str, str]:
     return infons
 
 
-def infons_of(document: Document) -> dict[str, str]:
+def _infons_of(document: Document) -> dict[str, str]:
     """Return the infons of a document: its metadata, then its patient and site."""
-    infons = {key: value for key, value in sorted(document.metadata.items()) if key not in RESERVED}
-    for key, value in zip(RESERVED, (document.patient_id, document.site), strict=True):
-        if value is not None:
-            infons[key] = value
-    return infons
+    metadata = {key: value for key, value in sorted(document.metadata.items()) if key not in RESERVED}
+    own = zip(RESERVED, (document.patient_id, document.site), strict=True)
+    return metadata | {key: value for key, value in own if value is not None}
 
 
 # JSON, as the library `bioc` and PubTator write it.
@@ -179,15 +177,16 @@ def render_bioc_json_note(document: Document) -> str:
         }
         for number, span in enumerate(sorted(document.spans), start=1)
     ]
-    passage = _rendered_part(
-        "BioCPassage", {"offset": 0, "text": document.text, "sentences": [], "annotations": annotations}
-    )
-    content = {"id": document.id, "passages": [passage], "annotations": []}
-    return json.dumps(_rendered_part("BioCDocument", content, infons_of(document)), ensure_ascii=False)
-
-
-def _rendered_part(kind: str, content: Mapping[str, Any], infons: Mapping[str, str] | None = None) -> dict[str, Any]:
-    return {"bioctype": kind, "infons": dict(infons or {}), **content, "relations": []}
+    passage = {"offset": 0, "text": document.text, "sentences": [], "annotations": annotations, "relations": []}
+    content = {
+        "bioctype": "BioCDocument",
+        "infons": _infons_of(document),
+        "id": document.id,
+        "passages": [{"bioctype": "BioCPassage", "infons": {}, **passage}],
+        "annotations": [],
+        "relations": [],
+    }
+    return json.dumps(content, ensure_ascii=False)
 
 
 # XML: the same objects as elements.
@@ -244,7 +243,7 @@ def render_bioc_note(document: Document) -> str:
         for number, span in enumerate(sorted(document.spans), start=1)
     )
     return (
-        f"<document>\n<id>{escaped(document.id, document.id)}</id>\n{_render_infons(infons_of(document), document.id)}"
+        f"<document>\n<id>{escaped(document.id, document.id)}</id>\n{_render_infons(_infons_of(document), document.id)}"
         f"<passage>\n<offset>0</offset>\n<text>{text}</text>\n{annotations}</passage>\n</document>\n"
     )
 
