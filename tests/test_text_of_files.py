@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from ensemble_deid.cli.main import main
-from ensemble_deid.corpora.formats import read_pdf_text, read_rtf_text
 from ensemble_deid.corpora.messages.fhir import read_fhir
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.record_map import FieldKind, FieldRule
@@ -68,20 +67,20 @@ def test_a_pdf_that_cannot_be_read_whole(data: bytes, said: str, tmp_path: Path)
     pytest.importorskip("pypdf")
     (tmp_path / "a.pdf").write_bytes(data)
     with pytest.raises(CorpusError, match=said) as raised:
-        read_pdf_text(tmp_path / "a.pdf")
+        read_corpus(tmp_path / "a.pdf")
     assert SECRET not in str(raised.value)
 
 
 def test_the_text_of_rtf(tmp_path: Path) -> None:
     path = tmp_path / "a.rtf"
     path.write_text("{\\rtf1\\ansi{\\fonttbl{\\f0 Arial;}}\\f0 Seen by Dr. B\\'e9ll.\\par Well.}")
-    assert read_rtf_text(path).split("\n") == ["Seen by Dr. Béll.", "Well."]
+    assert read_corpus(path).documents[0].text.split("\n") == ["Seen by Dr. Béll.", "Well."]
     path.write_text("{\\rtf1 Seen. {\\pict " + "0123456789abcdef" * 8 + "}}")
     with pytest.raises(CorpusError, match="holds a picture"):
-        read_rtf_text(path)
+        read_corpus(path)
     path.write_text("Seen.")
     with pytest.raises(CorpusError, match="not RTF"):
-        read_rtf_text(path)
+        read_corpus(path)
 
 
 def test_documents_are_handed_out_as_text(tiny_model: Path, tmp_path: Path) -> None:
@@ -109,4 +108,4 @@ def test_documents_are_handed_out_as_text(tiny_model: Path, tmp_path: Path) -> N
 def test_rtf_that_cannot_be_read_as_written_is_withheld(tmp_path: Path, content: str, said: str) -> None:
     (tmp_path / "a.rtf").write_text(content)
     with pytest.raises(CorpusError, match=said):
-        read_rtf_text(tmp_path / "a.rtf")
+        read_corpus(tmp_path / "a.rtf")

@@ -12,8 +12,8 @@ from typing import Any
 from ensemble_deid.corpora.checks import (
     ReadNote,
     ReadOutcome,
-    check_span,
     check_text,
+    checked_span,
     decode_utf8,
     note_with_spans,
     outcomes,
@@ -69,14 +69,12 @@ def _read_line(line: bytes, place: str, stem: str, gold: bool) -> ReadNote:
 
 
 def _doccano_span(item: object, text: str, offsets: Utf16Offsets, place: str) -> Span:
-    if isinstance(item, list):
-        if len(item) != 3:
-            raise CorpusError(f"{place}: expected [start, end, label], not a list of {len(item)}")
-        values: dict[str, Any] = dict(zip(("start_offset", "end_offset", "label"), item, strict=True))
-    elif isinstance(item, dict):
-        values = item
-    else:
-        raise CorpusError(f"{place}: expected [start, end, label], not {json_kind(item)}")
+    if isinstance(item, list) and len(item) == 3:
+        item = dict(zip(("start_offset", "end_offset", "label"), item, strict=True))
+    if not isinstance(item, dict):
+        kind = f"a list of {len(item)}" if isinstance(item, list) else json_kind(item)
+        raise CorpusError(f"{place}: expected [start, end, label], not {kind}")
+    values: dict[str, Any] = item
     units = (integer_field(values, "start_offset", place), integer_field(values, "end_offset", place))
     label = string_field(values, "label", place)
     if not label:
@@ -86,8 +84,7 @@ def _doccano_span(item: object, text: str, offsets: Utf16Offsets, place: str) ->
         raise CorpusError(
             f"{place}: {units[0]}-{units[1]} (in UTF-16 units) do not fall between characters of the text"
         )
-    check_span(start, end, text, place, tag="its place")
-    return Span(start, end, label)
+    return checked_span(start, end, label, text, place)
 
 
 def render_doccano_note(document: Document) -> str:
@@ -133,7 +130,10 @@ def _read_task(task: object, path: Path, number: int, gold: bool) -> ReadNote:
             f"{place}: there is no 'data': export as JSON (not JSON-MIN, which leaves out what is needed)"
         )
     data = object_of(task["data"], f"{place}: 'data'")
-    text = string_field(data, _text_field(data, place), place)
+    strings = [_OBJECT] if _OBJECT in data else [key for key, value in data.items() if isinstance(value, str)]
+    if len(strings) != 1:
+        raise CorpusError(f"{place}: 'data' needs the note in 'text', or as its only string")
+    text = string_field(data, strings[0], place)
     own = task.get("id")
     fallback = f"{path.stem}-{own if isinstance(own, int | str) else number}"
     document = note_of_fields(data, text, fallback, place)
@@ -147,15 +147,6 @@ def _read_task(task: object, path: Path, number: int, gold: bool) -> ReadNote:
     to_offset = _offsets(text, regions)
     spans = [span for region in regions for span in _spans(region, text, to_offset)]
     return note_with_spans(document, spans, place=place)
-
-
-def _text_field(data: dict[str, Any], place: str) -> str:
-    strings = [key for key, value in data.items() if isinstance(value, str)]
-    if _OBJECT in data:
-        return _OBJECT
-    if len(strings) != 1:
-        raise CorpusError(f"{place}: 'data' needs the note in 'text', or as its only string")
-    return strings[0]
 
 
 def _annotation(task: dict[str, Any], place: str) -> dict[str, Any]:
@@ -223,8 +214,7 @@ def _spans(region: _Region, text: str, to_offset: _Offset) -> list[Span]:
         raise CorpusError(f"{place}: its place {start}-{end} does not lie between characters of the text")
     if surface is not None and _same(text[max(first, 0) : max(after, 0)], surface):
         surface = None
-    check_span(first, after, text, place, surface=surface, tag="its place")
-    return [Span(first, after, label) for label in labels]
+    return [checked_span(first, after, label, text, place, surface=surface) for label in labels]
 
 
 def render_label_studio_note(document: Document) -> str:

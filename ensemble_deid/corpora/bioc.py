@@ -22,8 +22,8 @@ from ensemble_deid.corpora.checks import (
     ReadNote,
     ReadOutcome,
     check_id,
-    check_span,
     check_text,
+    checked_span,
     note_with_spans,
     outcomes,
     read_utf8,
@@ -115,8 +115,7 @@ def _spans(annotation: _Object, text: str, part: str) -> list[Span]:
         start, length = location.get("offset"), location.get("length")
         if type(start) is not int or type(length) is not int or start < 0 or length < 0:
             raise CorpusError(f"{place}: 'offset' and 'length' of a location must be whole numbers")
-        check_span(start, start + length, text, place, surface=surface, tag="its place")
-        spans.append(Span(start, start + length, label))
+        spans.append(checked_span(start, start + length, label, text, place, surface=surface))
     return spans
 
 
@@ -138,13 +137,11 @@ def _infons(entry: _Object, place: str) -> dict[str, str]:
     return infons
 
 
-def infons_of(document: Document) -> dict[str, str]:
+def _infons_of(document: Document) -> dict[str, str]:
     """Return the infons of a document: its metadata, then its patient and site."""
-    infons = {key: value for key, value in sorted(document.metadata.items()) if key not in RESERVED}
-    for key, value in zip(RESERVED, (document.patient_id, document.site), strict=True):
-        if value is not None:
-            infons[key] = value
-    return infons
+    metadata = {key: value for key, value in sorted(document.metadata.items()) if key not in RESERVED}
+    own = zip(RESERVED, (document.patient_id, document.site), strict=True)
+    return metadata | {key: value for key, value in own if value is not None}
 
 
 # JSON, as the library `bioc` and PubTator write it.
@@ -180,15 +177,16 @@ def render_bioc_json_note(document: Document) -> str:
         }
         for number, span in enumerate(sorted(document.spans), start=1)
     ]
-    passage = _rendered_part(
-        "BioCPassage", {"offset": 0, "text": document.text, "sentences": [], "annotations": annotations}
-    )
-    content = {"id": document.id, "passages": [passage], "annotations": []}
-    return json.dumps(_rendered_part("BioCDocument", content, infons_of(document)), ensure_ascii=False)
-
-
-def _rendered_part(kind: str, content: Mapping[str, Any], infons: Mapping[str, str] | None = None) -> dict[str, Any]:
-    return {"bioctype": kind, "infons": dict(infons or {}), **content, "relations": []}
+    passage = {"offset": 0, "text": document.text, "sentences": [], "annotations": annotations, "relations": []}
+    content = {
+        "bioctype": "BioCDocument",
+        "infons": _infons_of(document),
+        "id": document.id,
+        "passages": [{"bioctype": "BioCPassage", "infons": {}, **passage}],
+        "annotations": [],
+        "relations": [],
+    }
+    return json.dumps(content, ensure_ascii=False)
 
 
 # XML: the same objects as elements.
@@ -245,7 +243,7 @@ def render_bioc_note(document: Document) -> str:
         for number, span in enumerate(sorted(document.spans), start=1)
     )
     return (
-        f"<document>\n<id>{escaped(document.id, document.id)}</id>\n{_render_infons(infons_of(document), document.id)}"
+        f"<document>\n<id>{escaped(document.id, document.id)}</id>\n{_render_infons(_infons_of(document), document.id)}"
         f"<passage>\n<offset>0</offset>\n<text>{text}</text>\n{annotations}</passage>\n</document>\n"
     )
 

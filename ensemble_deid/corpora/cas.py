@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
-from ensemble_deid.corpora.checks import ReadNote, check_span, check_text, note_with_spans
+from ensemble_deid.corpora.checks import ReadNote, check_text, checked_span, note_with_spans
 from ensemble_deid.corpora.xml_parser import parse_xml, refuse_unwritable
-from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.errors import CorpusError, needs_extra
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 
@@ -59,8 +59,7 @@ def _span(entity: Any, text: str, path: Path) -> Span:
         raise CorpusError(f"{place}: has no label ('value')")
     if entity.begin is None or entity.end is None:
         raise CorpusError(f"{place}: has no place ('begin' and 'end')")
-    check_span(entity.begin, entity.end, text, place, tag="its place")
-    return Span(entity.begin, entity.end, entity.value)
+    return checked_span(entity.begin, entity.end, entity.value, text, place)
 
 
 def render_cas_note(document: Document) -> str:
@@ -97,8 +96,6 @@ def _types_in(path: Path, changed: int) -> Any:
 
 
 def _cassis() -> Any:
-    try:
+    with needs_extra("cas", "UIMA CAS"):
         import cassis
-    except ImportError:
-        raise ConfigError("UIMA CAS needs dkpro-cassis: pip install 'ensemble_deid[cas]'") from None
     return cassis

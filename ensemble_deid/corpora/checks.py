@@ -144,10 +144,10 @@ def check_text(text: str, place: str) -> None:
         raise CorpusError(f"{place}: character {error.start} of the text is half of a surrogate pair") from None
 
 
-def check_span(
-    start: int, end: int, text: str, place: str, *, surface: str | None = None, tag: str = "the span"
-) -> None:
-    """Raise CorpusError unless `[start, end)` lies within `text` and, if `surface` is given, covers that string.
+def checked_span(
+    start: int, end: int, label: str, text: str, place: str, *, surface: str | None = None, tag: str = "its place"
+) -> Span:
+    """Return the span; CorpusError unless it lies within `text` and, if `surface` is given, covers that string.
 
     Tabs and newlines are compared as blanks, since XML attributes and brat columns cannot contain them.
     """
@@ -156,9 +156,8 @@ def check_span(
             f"{place}: {tag} {start}-{end} does not lie inside the text of {len(text)} characters "
             "(0 <= start < end <= length is needed)"
         )
-    if surface is None:
-        return
-    wanted, found = text[start:end].translate(_WHITE), surface.translate(_WHITE)
+    wanted = text[start:end].translate(_WHITE)
+    found = wanted if surface is None else surface.translate(_WHITE)
     if wanted != found:
         pairs = zip(wanted, found, strict=False)
         differs = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(wanted), len(found)))
@@ -166,6 +165,7 @@ def check_span(
             f"{place}: {tag} {start}-{end} covers {len(wanted)} characters of the text, but its own text of "
             f"{len(found)} characters differs from them at character {differs}"
         )
+    return Span(start, end, label)
 
 
 def note_with_spans(

@@ -85,21 +85,16 @@ class _Draft:
             if at < 0 or self.line[self.cursor : at].strip():
                 raise CorpusError(f"{where}: the word is not the next one of the '# text' above it")
             start, self.cursor = self.line_start + at, at + len(word)
-        self._tag(start, start + len(word), place_of_span, label)
+        end = start + len(word)
+        if place_of_span is not None:
+            if place_of_span in "IE" and not self.ended and self.spans[-1].label == label:
+                start = self.spans.pop().start
+            self.spans.append(Span(start, end, label))
+        self.ended = place_of_span in (None, "E", "S")
 
     def _append(self, piece: str) -> None:
         self.pieces.append(piece)
         self.length += len(piece)
-
-    def _tag(self, start: int, end: int, place: str | None, label: str) -> None:
-        if place is None:
-            self.ended = True
-            return
-        if place in "IE" and not self.ended and self.spans[-1].label == label:
-            self.spans[-1] = Span(self.spans[-1].start, end, label)
-        else:
-            self.spans.append(Span(start, end, label))
-        self.ended = place in "ES"
 
 
 def read_conll_notes(path: Path, *, gold: bool = True) -> Iterator[ReadOutcome]:

@@ -17,9 +17,9 @@ from ensemble_deid.corpora.checks import (
     ReadNote,
     ReadOutcome,
     check_text,
+    decode_utf8,
     note_with_spans,
     outcomes,
-    read_utf8,
     reading,
 )
 from ensemble_deid.corpora.conll import read_conll_notes, render_conll_note
@@ -31,11 +31,12 @@ from ensemble_deid.corpora.standoff import (
     render_brat_note,
 )
 from ensemble_deid.corpora.tagged_xml import (
+    I2B2,
+    MEDDOCAN,
+    XmlScheme,
     read_i2b2_2006_notes,
-    read_i2b2_note,
-    read_meddocan_note,
-    render_i2b2_note,
-    render_meddocan_note,
+    read_xml_note,
+    render_xml_note,
 )
 from ensemble_deid.corpora.text_of_files import text_of_pdf, text_of_rtf
 from ensemble_deid.errors import CorpusError
@@ -78,28 +79,14 @@ class Format:
         return self.render(document)
 
 
-# A file for each note, read as text: plain text, RTF, PDF. The text of .txt is the decoded bytes unchanged, so offsets
-# count every CR.
+# How a file is read: as one note without annotations, as one note, or as many. The text of .txt is the decoded bytes
+# unchanged, so offsets count every CR.
 
 
-def read_rtf_text(path: Path) -> str:
-    """Return the text of a file as `text_of_rtf` does."""
-    with reading(path) as stream:
-        return text_of_rtf(stream.read(), str(path))
-
-
-def read_pdf_text(path: Path) -> str:
-    """Return the text of a file as `text_of_pdf` does."""
-    with reading(path) as stream:
-        return text_of_pdf(stream.read(), str(path))
-
-
-# How a file is read: as one note without annotations, as one note, or as many.
-
-
-def _text(read_text: Callable[[Path], str]) -> Callable[[Path, bool], Iterator[ReadOutcome]]:
+def _text(text_of: Callable[[bytes, str], str]) -> Callable[[Path, bool], Iterator[ReadOutcome]]:
     def read(path: Path, *, gold: bool) -> ReadNote:
-        text = read_text(path)
+        with reading(path) as stream:
+            text = text_of(stream.read(), str(path))
         check_text(text, str(path))
         return note_with_spans(Document(path.stem, text), ())
 
@@ -124,6 +111,11 @@ def _as(suffix: str, render: Callable[[Document], str]) -> Callable[[Document], 
     return lambda document: {suffix: render(document)}
 
 
+def _of_scheme(scheme: XmlScheme) -> Format:
+    read, render = partial(read_xml_note, scheme=scheme), partial(render_xml_note, scheme=scheme)
+    return Format(scheme.name, (".xml",), _one(read), _as(".xml", render))
+
+
 _TASKS = Frame("[\n", ",\n", "\n]\n")
 _BIOC = Frame(bioc.XML_START, "", bioc.XML_END)
 _BIOC_JSON = Frame(bioc.JSON_START, ",\n", bioc.JSON_END)
@@ -131,8 +123,8 @@ _BIOC_JSON = Frame(bioc.JSON_START, ",\n", bioc.JSON_END)
 FORMATS: Mapping[str, Format] = {
     format.name: format
     for format in (
-        Format("i2b2", (".xml",), _one(read_i2b2_note), _as(".xml", render_i2b2_note)),
-        Format("meddocan", (".xml",), _one(read_meddocan_note), _as(".xml", render_meddocan_note)),
+        _of_scheme(I2B2),
+        _of_scheme(MEDDOCAN),
         Format("brat", (".ann", ".txt"), _one(read_brat_note), render_brat_note),
         Format("jsonl", (".jsonl",), _many(read_jsonl_notes), _as(".jsonl", render_jsonl_note), Frame()),
         Format("doccano", (".jsonl",), _many(read_doccano_notes), _as(".jsonl", render_doccano_note), Frame()),
@@ -152,9 +144,9 @@ FORMATS: Mapping[str, Format] = {
         Format("i2b2-2006", (".xml",), _many(read_i2b2_2006_notes)),
         Format("physionet", (".phi", ".text"), _many(read_physionet_notes)),
         Format("dernoncourt-lee", (".gs",), _one(read_dernoncourt_lee_note)),
-        Format("rtf", (".rtf",), _text(read_rtf_text)),
-        Format("pdf", (".pdf",), _text(read_pdf_text)),
-        Format("plain", (".txt",), _text(read_utf8), _as(".txt", lambda document: document.text)),
+        Format("rtf", (".rtf",), _text(text_of_rtf)),
+        Format("pdf", (".pdf",), _text(text_of_pdf)),
+        Format("plain", (".txt",), _text(decode_utf8), _as(".txt", lambda document: document.text)),
     )
 }
 

@@ -109,14 +109,9 @@ NOTE_ID = "note_id"
 
 def note_fields(document: Document) -> dict[str, Any]:
     """Return the fields that a tool is to hand back: what is empty is left out."""
-    fields: dict[str, Any] = {NOTE_ID: document.id}
-    if document.patient_id is not None:
-        fields["patient_id"] = document.patient_id
-    if document.site is not None:
-        fields["site"] = document.site
-    if document.metadata:
-        fields["metadata"] = dict(sorted(document.metadata.items()))
-    return fields
+    metadata = dict(sorted(document.metadata.items())) or None
+    fields = {NOTE_ID: document.id, "patient_id": document.patient_id, "site": document.site, "metadata": metadata}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def note_of_fields(fields: dict[str, Any], text: str, fallback_id: str, place: str) -> Document:

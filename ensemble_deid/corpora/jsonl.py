@@ -17,8 +17,8 @@ from ensemble_deid.corpora.checks import (
     ReadNote,
     ReadOutcome,
     check_id,
-    check_span,
     check_text,
+    checked_span,
     decode_utf8,
     note_with_spans,
     outcomes,
@@ -83,7 +83,7 @@ def span_of_json(item: object, text: str, place: str) -> Span:
         raise CorpusError(f"{place}: 'score' must be a number from 0 to 1")
     if not label:
         raise CorpusError(f"{place}: 'label' is empty")
-    check_span(start, end, text, place, surface=surface, tag="its place")
+    checked_span(start, end, label, text, place, surface=surface)
     return Span(start, end, label, float(score), source)
 
 
@@ -91,18 +91,14 @@ def render_jsonl_note(document: Document) -> str:
     """Return the note as one line including its newline; default scores and empty sources are left out."""
     check_text(document.text, f"note {document.id}")
     entry: dict[str, Any] = {"id": document.id, "patient_id": document.patient_id, "text": document.text}
-    entry["spans"] = [_render_span(span) for span in sorted(document.spans)]
+    entry["spans"] = [
+        {"start": span.start, "end": span.end, "label": span.label}
+        | ({} if span.score == 1.0 else {"score": span.score})
+        | ({"source": span.source} if span.source else {})
+        for span in sorted(document.spans)
+    ]
     if document.site is not None:
         entry["site"] = document.site
     if document.metadata:
         entry["metadata"] = dict(sorted(document.metadata.items()))
     return json.dumps(entry, ensure_ascii=False) + "\n"
-
-
-def _render_span(span: Span) -> dict[str, object]:
-    entry: dict[str, object] = {"start": span.start, "end": span.end, "label": span.label}
-    if span.score != 1.0:
-        entry["score"] = span.score
-    if span.source:
-        entry["source"] = span.source
-    return entry

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from ensemble_deid.atomic import open_atomically, write_bytes_atomically
 from ensemble_deid.corpora.edits import edited
-from ensemble_deid.corpora.formats import Format, format_named
+from ensemble_deid.corpora.formats import format_named
 from ensemble_deid.corpora.read import SUFFIXES, Location, iterate_notes, locate_corpus
 from ensemble_deid.corpora.records import NewRecord, OnOutput, Record
 from ensemble_deid.corpora.write import corpus_file, remove_document, remove_written, write_document
@@ -68,10 +68,12 @@ class _FileWriter:
     def write(self, record: Record, new: NewRecord) -> None:
         """Write the note's file; of a note that is withheld, remove what an earlier run wrote."""
         folder, name = record.raw
+        path = self.single or self.out / folder / f"{name or ''}{_SUFFIX}"
         if new.edits is None or record.text is None:
-            self._remove(folder, name)
+            # Another note may have the same name.
+            if path not in self.written:
+                remove_written(name or "", [path])
             return
-        path = self._path(folder, name)
         data = edited(record.text, new.edits).encode("utf-8")
         if not _holds(path, data):
             try:
@@ -81,15 +83,6 @@ class _FileWriter:
         # In this order: a file that cannot be recorded is withheld, and so removed.
         self.on_output(path, hashlib.sha256(data).hexdigest())
         self.written.add(path)
-
-    def _path(self, folder: Path, name: str) -> Path:
-        return self.single or self.out / folder / f"{name}{_SUFFIX}"
-
-    def _remove(self, folder: Path, name: str | None) -> None:
-        path = self._path(folder, name or "")
-        # Another note may have the same name.
-        if path not in self.written:
-            remove_written(name or "", [path])
 
 
 def is_single(out: Path, source: NoteFiles) -> bool:
@@ -151,7 +144,10 @@ class NoteWriter:
         else:
             found = format_named(self.format)
             between = found.frame.between if found.frame is not None and self.written else ""
-            self.stream.write(between.encode() + _rendered(document, found))
+            try:
+                self.stream.write((between + found.render_note(document)[found.suffix]).encode("utf-8"))
+            except UnicodeEncodeError:
+                raise CorpusError("a note's id, label or metadata holds half of a surrogate pair") from None
         self.written.add(document.id)
 
     def withhold(self, name: str) -> None:
@@ -181,10 +177,3 @@ def note_writer(directory: Path, format: str) -> Iterator[NoteWriter]:
         stream.write(frame.start.encode())
         yield NoteWriter(directory, format, stream)
         stream.write(frame.end.encode())
-
-
-def _rendered(document: Document, format: Format) -> bytes:
-    try:
-        return format.render_note(document)[format.suffix].encode("utf-8")
-    except UnicodeEncodeError:
-        raise CorpusError("a note's id, label or metadata holds half of a surrogate pair") from None

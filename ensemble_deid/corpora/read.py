@@ -73,7 +73,11 @@ def locate_corpus(path: Path | str, *, format: str | None = None) -> Location:
     wanted = None if format is None else format_named(format)
     source = _demo_folder(path) or Path(path)
     if source.is_file():
-        return _locate_file(source, wanted)
+        if what := _unreadable(source):
+            raise CorpusError(f"{source}: is {what}")
+        if wanted is None and source.suffix.lower() not in SUFFIXES:
+            raise CorpusError(f"{source}: no format has this suffix (known are {', '.join(SUFFIXES)}); name the format")
+        return Location(source, (source,), wanted or _recognise(source, [source, source.with_suffix(".ann")]))
     if not source.is_dir():
         what = _unreadable(source)
         raise CorpusError(f"{source}: " + (f"is {what}" if source.is_symlink() or source.exists() else _NOWHERE))
@@ -91,14 +95,8 @@ def locate_corpus(path: Path | str, *, format: str | None = None) -> Location:
     files = tuple(entry for entry in names if entry.suffix.lower() == found.suffix)
     if not files and not unreadable:
         raise CorpusError(_nothing_there(source, found.suffix))
-    return Location(
-        source,
-        files,
-        format=found,
-        remarks=_remarks(source, names, files, found),
-        folders=folders,
-        unreadable=unreadable,
-    )
+    remarks = _remarks(source, names, found)
+    return Location(source, files, format=found, remarks=remarks, folders=folders, unreadable=unreadable)
 
 
 def _unreadable(entry: Path) -> str:
@@ -123,16 +121,6 @@ def _demo_folder(path: Path | str) -> Path | None:
     return data_directory() / "demo" / (split or "train")
 
 
-def _locate_file(path: Path, wanted: Format | None) -> Location:
-    suffix = path.suffix.lower()
-    what = _unreadable(path)
-    if what:
-        raise CorpusError(f"{path}: is {what}")
-    if wanted is None and suffix not in SUFFIXES:
-        raise CorpusError(f"{path}: no format has this suffix (known are {', '.join(SUFFIXES)}); name the format")
-    return Location(path, (path,), wanted or _recognise(path, [path, path.with_suffix(".ann")]))
-
-
 def _recognise(source: Path, names: Sequence[Path]) -> Format:
     names = [entry for entry in names if entry.name != TYPE_SYSTEM]
     suffixes = {entry.suffix.lower() for entry in names if entry.is_file()} & set(SUFFIXES)
@@ -146,20 +134,23 @@ def _recognise(source: Path, names: Sequence[Path]) -> Format:
         )
     if not suffixes:
         raise CorpusError(_nothing_there(source, ", ".join(SUFFIXES)))
-    suffix = suffixes.pop()
-    if suffix == ".xml":
-        roots = (_root_element(entry) for entry in names if entry.suffix.lower() == suffix)
-        return FORMATS[_OF_ROOT.get(next((root for root in roots if root), ""), "i2b2")]
+    (suffix,) = suffixes
     if suffix == ".txt":
         annotated = any(entry.suffix.lower() == ".ann" and entry.is_file() for entry in names)
         return FORMATS["brat" if annotated else "plain"]
+    return FORMATS[_OF_SUFFIX.get(suffix) or _recognise_content([e for e in names if e.suffix.lower() == suffix])]
+
+
+def _recognise_content(files: Sequence[Path]) -> str:
+    """Return the format of XML or JSON, which the first file tells that can be read."""
+    suffix = files[0].suffix.lower()
     if suffix == ".jsonl":
-        keys = next((keys for entry in names if entry.suffix.lower() == suffix and (keys := _keys(entry))), set())
-        return FORMATS["doccano" if keys & set(LABEL_FIELDS) and "spans" not in keys else "jsonl"]
+        keys: set[str] = next(filter(None, map(_keys, files)), set())
+        return "doccano" if keys & set(LABEL_FIELDS) and "spans" not in keys else "jsonl"
     if suffix == ".json":
-        heads = (_head(entry) for entry in names if entry.suffix.lower() == suffix)
-        return FORMATS["bioc-json" if _DOCUMENTS.match(next((head for head in heads if head), b"")) else "labelstudio"]
-    return FORMATS[_OF_SUFFIX[suffix]]
+        return "bioc-json" if _DOCUMENTS.match(next(filter(None, map(_head, files)), b"")) else "labelstudio"
+    roots = (found[1].decode("ascii", "replace") for file in files if (found := _ROOT.search(_head(file))))
+    return _OF_ROOT.get(next(roots, ""), "i2b2")
 
 
 def _keys(path: Path) -> set[str]:
@@ -170,11 +161,6 @@ def _keys(path: Path) -> set[str]:
     except (CorpusError, ValueError):
         return set()
     return set(entry) if isinstance(entry, dict) else set()
-
-
-def _root_element(path: Path) -> str:
-    match = _ROOT.search(_head(path))
-    return match.group(1).decode("ascii", "replace") if match else ""
 
 
 def _head(path: Path) -> bytes:
@@ -203,12 +189,9 @@ def _has_notes(folder: Path) -> bool:
         return False
 
 
-def _remarks(source: Path, names: Sequence[Path], files: Sequence[Path], found: Format) -> tuple[str, ...]:
-    read = set(files)
-    read |= {entry for entry in names if entry.suffix.lower() in found.suffixes}
-    if found.name == "cas":
-        read |= {entry for entry in names if entry.name == TYPE_SYSTEM}
-    others = [entry.name for entry in names if entry not in read]
+def _remarks(source: Path, names: Sequence[Path], found: Format) -> tuple[str, ...]:
+    beside = TYPE_SYSTEM if found.name == "cas" else None
+    others = [entry.name for entry in names if entry.suffix.lower() not in found.suffixes and entry.name != beside]
     if not others:
         return ()
     shown = ", ".join(others[:_NAMED]) + (", ..." if len(others) > _NAMED else "")

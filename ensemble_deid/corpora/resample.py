@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
+from ensemble_deid.corpora.edits import Edit, apply_edits
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import fold, match_case, without_marks
@@ -47,7 +48,9 @@ def resample_corpus(documents: Sequence[Document], *, copies: int, seed: int) ->
             own = list(group)
             values = _PatientCopy.of(own, corpus, Keyed(secret, ("resample", patient)))
             for note in own:
-                fresh[order[id(note)]] = _copy(values.rewrite(note), patient, copy)
+                metadata, name = {**note.metadata, "copy": str(copy)}, f"{note.id}-c{copy}"
+                made = replace(values.rewrite(note), id=name, patient_id=patient, metadata=metadata)
+                fresh[order[id(note)]] = made
         result += [fresh[index] for index in range(len(notes))]
     return result
 
@@ -103,18 +106,7 @@ class _PatientCopy:
         """Return the note with surrogates, and spans with adjusted offsets; the note's spans must not overlap."""
         dates = [_surface(note, span) for span in note.spans if kind_of(span.label, "") == "DATE"]
         year = self.surrogates.latest_year(map(without_marks, dates)) or self.surrogates.year
-        pieces: list[str] = []
-        spans: list[Span] = []
-        length = cursor = 0
-        for span in sorted(note.spans):
-            between, value = note.text[cursor : span.start], self._value(note, span, year)
-            start = length + len(between)
-            pieces += (between, value)
-            length = start + len(value)
-            spans.append(replace(span, start=start, end=length))
-            cursor = span.end
-        pieces.append(note.text[cursor:])
-        return replace(note, text="".join(pieces), spans=tuple(spans))
+        return apply_edits(note, [Edit(s.start, s.end, self._value(note, s, year)) for s in sorted(note.spans)])
 
     def _value(self, note: Document, span: Span, year: int) -> str:
         surface = _surface(note, span)
@@ -138,11 +130,6 @@ def _surface(note: Document, span: Span) -> str:
 def _form(surface: str) -> str:
     """Return a string with its words and digits made alike: `45 y.o.` has the form of `67 y.o.`."""
     return _DIGIT.sub("0", _LETTERS.sub("a", surface))
-
-
-def _copy(note: Document, patient: str, copy: int) -> Document:
-    metadata = {**note.metadata, "copy": str(copy)}
-    return replace(note, id=f"{note.id}-c{copy}", patient_id=patient, metadata=metadata)
 
 
 def _merged(spans: Sequence[Span]) -> list[Span]:

@@ -12,7 +12,7 @@ from ensemble_deid.corpora.checks import (
     ReadNote,
     ReadOutcome,
     check_id,
-    check_span,
+    checked_span,
     note_with_spans,
     read_utf8,
     shown_tag,
@@ -62,14 +62,10 @@ def _read_line(line: str, text: str, place: str) -> list[Span]:
     match = _PLACE.fullmatch(described)
     if match is None:
         raise CorpusError(f"{place}: expected 'T<number><tab>LABEL start end<tab>text'")
-    label = match.group(1)
-    spans: list[Span] = []
     fragments = [tuple(map(int, pair.split())) for pair in match.group(2).split(";")]
-    for start, end in fragments:
-        own = surface if tab and len(fragments) == 1 else None
-        check_span(start, end, text, f"{place}: {shown_tag(identity)}", surface=own, tag="its place")
-        spans.append(Span(start, end, label))
-    return spans
+    own = surface if tab and len(fragments) == 1 else None
+    place = f"{place}: {shown_tag(identity)}"
+    return [checked_span(start, end, match.group(1), text, place, surface=own) for start, end in fragments]
 
 
 def render_brat_note(document: Document) -> dict[str, str]:
@@ -95,7 +91,7 @@ def render_brat_note(document: Document) -> dict[str, str]:
 
 
 _NEEDED = ("start", "stop", "entity_type")
-_MOST_DIGITS = 9
+_OFFSET = re.compile(r"[0-9]{1,9}")
 
 
 def read_dernoncourt_lee_note(path: Path, *, gold: bool = True) -> ReadNote:
@@ -105,17 +101,13 @@ def read_dernoncourt_lee_note(path: Path, *, gold: bool = True) -> ReadNote:
     """
     name = path.stem
     check_id(name, str(path))
-    text = read_utf8(_text_file(path, name))
-    spans = _read_spans(path, name, text) if gold else []
-    return note_with_spans(Document(name, text), spans, place=str(path))
-
-
-def _text_file(path: Path, name: str) -> Path:
     places = (path.parent.parent / "txt" / f"{name}.txt", path.with_name(f"{name}.txt"))
     found = next((place for place in places if place.is_file()), None)
     if found is None:
         raise CorpusError(f"{path}: the note's text is neither {places[0]} nor {places[1]}")
-    return found
+    text = read_utf8(found)
+    spans = _read_spans(path, name, text) if gold else []
+    return note_with_spans(Document(name, text), spans, place=str(path))
 
 
 def _read_spans(path: Path, name: str, text: str) -> list[Span]:
@@ -139,19 +131,15 @@ def _read_span(row: Mapping[str | None, str | list[str] | None], place: str, nam
     cells = {str(column): str(cell) for column, cell in row.items()}
     if cells.get("document_id", name) != name:
         raise CorpusError(f"{place}: an annotation of another note than the file's name says")
-    start, end = (_offset(cells[column], place) for column in ("start", "stop"))
-    # An empty cell counts as missing.
-    check_span(start, end, text, place, surface=cells.get("entity") or None)
+    if not all(_OFFSET.fullmatch(cells[column]) for column in ("start", "stop")):
+        raise CorpusError(f"{place}: start and stop are whole numbers")
     label = cells["entity_type"].upper()
+    # An empty cell counts as missing.
+    surface = cells.get("entity") or None
+    span = checked_span(int(cells["start"]), int(cells["stop"]), label, text, place, surface=surface, tag="the span")
     if label not in I2B2_TYPES:
         raise CorpusError(f"{place}: {unknown_label(label, I2B2_TYPES, 'i2b2')}")
-    return Span(start, end, label)
-
-
-def _offset(cell: str, place: str) -> int:
-    if not (cell.isascii() and cell.isdigit() and len(cell) <= _MOST_DIGITS):
-        raise CorpusError(f"{place}: start and stop are whole numbers")
-    return int(cell)
+    return span
 
 
 # The files of PhysioNet's de-identification software: `id.text` with the notes, `id.phi` with the places of PHI.
@@ -184,10 +172,9 @@ def read_physionet_notes(path: Path, *, gold: bool = True) -> Iterator[ReadOutco
             f"{path.with_suffix('.phi')}: annotates patient {patient}, note {note}, which {path.name} does not have"
         )
     for key, line, text in documents:
-        spans = []
-        for place, start, end in places.get(key, ()):
-            check_span(start, end, text, place)
-            spans.append(Span(start, end, "PHI"))
+        spans = [
+            checked_span(start, end, "PHI", text, place, tag="the span") for place, start, end in places.get(key, ())
+        ]
         document = Document(f"{key[0]}-{key[1]}", text, patient_id=str(key[0]))
         yield document.id, note_with_spans(document, spans, place=f"{path}:{line}")
 

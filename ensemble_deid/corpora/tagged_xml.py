@@ -11,7 +11,7 @@ from ensemble_deid.corpora.checks import (
     ReadNote,
     ReadOutcome,
     check_id,
-    check_span,
+    checked_span,
     note_with_spans,
     patient_of_name,
     shown_tag,
@@ -80,17 +80,12 @@ def _read_tag(tag: XmlNode, text: str, path: Path, scheme: XmlScheme, notices: C
         raise CorpusError(f"{place}: {unknown_label(kind, scheme.element_of_label, scheme.name)}")
     if element != tag.name.upper():
         notices[Notice.CATEGORY] += 1
-    start, end = (_integer(tag, name, place) for name in ("start", "end"))
-    check_span(start, end, text, place, surface=tag.attributes.get("text"), tag="its place")
-    return Span(start, end, label)
-
-
-def _integer(tag: XmlNode, name: str, place: str) -> int:
-    value = tag.attributes.get(name)
-    if value is None or not _INTEGER.fullmatch(value):
-        said = "is missing" if value is None else "is not an integer"
-        raise CorpusError(f"{place}: the attribute '{name}' {said}")
-    return int(value)
+    for name in ("start", "end"):
+        if not _INTEGER.fullmatch(tag.attributes.get(name, "")):
+            said = "is not an integer" if name in tag.attributes else "is missing"
+            raise CorpusError(f"{place}: the attribute '{name}' {said}")
+    start, end = int(tag.attributes["start"]), int(tag.attributes["end"])
+    return checked_span(start, end, label, text, place, surface=tag.attributes.get("text"))
 
 
 def render_xml_note(document: Document, scheme: XmlScheme) -> str:
@@ -150,30 +145,16 @@ def _attributes(attributes: Mapping[str, str], name: str) -> str:
 # Source: Stubbs and Uzuner 2015 (J Biomed Inform 58 Suppl:S20-S29). A file `XXX-YY.xml` is note YY of patient XXX.
 
 
-def _label_of_tag(element: str, kind: str) -> str:
-    # The guidelines write other locations as LOCATION with TYPE OTHER, the corpus as LOCATION-OTHER.
-    return "LOCATION-OTHER" if (element, kind) == ("LOCATION", "OTHER") else kind
-
-
-_I2B2 = XmlScheme(
+I2B2 = XmlScheme(
     name="i2b2",
     root="deIdi2b2",
     element_of_label=CATEGORY_OF_TYPE,
-    label_of_tag=_label_of_tag,
+    # The guidelines write other locations as LOCATION with TYPE OTHER, the corpus as LOCATION-OTHER.
+    label_of_tag=lambda element, kind: "LOCATION-OTHER" if (element, kind) == ("LOCATION", "OTHER") else kind,
     label_to_write=to_i2b2,
     patient_of_name=patient_of_name,
     tag_id=lambda index: f"P{index}",
 )
-
-
-def read_i2b2_note(path: Path, *, gold: bool = True) -> ReadNote:
-    """Read one note; CorpusError names file, line and tag. `gold=False` leaves the tags unread."""
-    return read_xml_note(path, _I2B2, gold=gold)
-
-
-def render_i2b2_note(document: Document) -> str:
-    """Return the note as XML, MEDDOCAN labels as i2b2 types; CorpusError on a label without an i2b2 type."""
-    return render_xml_note(document, _I2B2)
 
 
 # The XML of MEDDOCAN (Marimon et al. 2019, IberLEF): Spanish clinical cases.
@@ -185,30 +166,15 @@ def render_i2b2_note(document: Document) -> str:
 _ARTICLE_AND_NOTE = re.compile(r"(.+)-[0-9]+")
 
 
-def _article_of_name(name: str) -> str | None:
-    match = _ARTICLE_AND_NOTE.fullmatch(name)
-    return match.group(1) if match else None
-
-
-_MEDDOCAN = XmlScheme(
+MEDDOCAN = XmlScheme(
     name="meddocan",
     root="MEDDOCAN",
     element_of_label=MEDDOCAN_CATEGORY_OF_TYPE,
     label_of_tag=lambda _element, kind: kind,
     label_to_write=lambda label: label if label in MEDDOCAN_CATEGORY_OF_TYPE else None,
-    patient_of_name=_article_of_name,
+    patient_of_name=lambda name: match.group(1) if (match := _ARTICLE_AND_NOTE.fullmatch(name)) else None,
     tag_id=lambda index: f"T{index + 1}",
 )
-
-
-def read_meddocan_note(path: Path, *, gold: bool = True) -> ReadNote:
-    """Read one note; CorpusError names file, line and tag. `gold=False` leaves the tags unread."""
-    return read_xml_note(path, _MEDDOCAN, gold=gold)
-
-
-def render_meddocan_note(document: Document) -> str:
-    """Return the note as XML; CorpusError on a label that is not in MEDDOCAN (there is no map to it)."""
-    return render_xml_note(document, _MEDDOCAN)
 
 
 # The XML of the 2006 i2b2 de-identification task: records in one file, PHI as elements inside their text.

@@ -7,7 +7,7 @@ from typing import Any
 
 from ensemble_deid.corpora.checks import check_text, decode_utf8
 from ensemble_deid.corpora.edits import Edit, edited
-from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.errors import ConfigError, CorpusError, needs_extra
 from ensemble_deid.note.rtf import rtf, rtf_objects
 
 _MOST_PAGES = 2000
@@ -50,10 +50,8 @@ def text_of_pdf(data: bytes, place: str) -> str:
 
 
 def _pages(data: bytes, place: str) -> Any:
-    try:
+    with needs_extra("pdf", "PDF"):
         import pypdf
-    except ImportError:
-        raise ConfigError("PDF needs an extra: pip install 'ensemble_deid[pdf]'") from None
     reader = pypdf.PdfReader(BytesIO(data))
     if reader.is_encrypted:
         raise CorpusError(f"{place}: is encrypted")

@@ -1,5 +1,6 @@
 """Write notes in any of the formats; each file is written atomically."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -54,7 +55,9 @@ def write_corpus(documents: Iterable[Document], directory: Path | str, format: s
     """
     directory = Path(directory)
     notes = list(documents)
-    _refuse_repeated_ids(notes)
+    repeated = next((identity for identity, n in Counter(note.id for note in notes).items() if n > 1), None)
+    if repeated is not None:
+        raise CorpusError(f"the id '{repeated}' occurs twice: one note would overwrite the other")
     found = format_named(format)
     if found.frame is not None:
         path = corpus_file(directory, format)
@@ -82,14 +85,6 @@ def corpus_file(place: Path, format: str) -> Path:
     """Return the one file that notes are written to: `corpus.<suffix>` in a folder, or `place` if it is named so."""
     suffix = format_named(format).suffix
     return place if place.suffix.lower() == suffix and not place.is_dir() else place / f"{_STEM}{suffix}"
-
-
-def _refuse_repeated_ids(notes: Iterable[Document]) -> None:
-    seen: set[str] = set()
-    for note in notes:
-        if note.id in seen:
-            raise CorpusError(f"the id '{note.id}' occurs twice: one note would overwrite the other")
-        seen.add(note.id)
 
 
 def _write(contents: Mapping[Path, str], identity: str) -> tuple[Path, ...]:

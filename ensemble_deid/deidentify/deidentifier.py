@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from itertools import chain
+from itertools import chain, repeat
 from operator import length_hint
 from pathlib import Path
 from typing import Self, Unpack
@@ -24,7 +24,7 @@ from ensemble_deid.deidentify.prediction import (
 )
 from ensemble_deid.deidentify.recognizers import recognised
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError
-from ensemble_deid.model.ensemble import Ensemble, ModelDescription
+from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.model.inclusion import InclusionList
 from ensemble_deid.model.installed import find_model
 from ensemble_deid.model.loading import ModelSource, load_again, load_model, load_once, model_source
@@ -60,12 +60,6 @@ class Deidentifier:
         return _loaded_from, (self.source,)
 
     @classmethod
-    def _loaded_elsewhere(cls, source: ModelSource, description: ModelDescription) -> Self:
-        model = cls.__new__(cls)
-        model.description, model.source, model._load = description, source, cache(partial(load_again, source))
-        return model
-
-    @classmethod
     def load(
         cls,
         directory: str | Path,
@@ -92,7 +86,10 @@ class Deidentifier:
         given = member_sources(members or {})
         source = model_source(place, device=device, trust=trust, submodels=submodels, members=given)
         if jobs > 1:
-            return cls._loaded_elsewhere(source, describe_apart(source, jobs=jobs))
+            model = cls.__new__(cls)
+            model.description, model.source = describe_apart(source, jobs=jobs), source
+            model._load = cache(partial(load_again, source))
+            return model
         ensemble, manifest = load_model(place, device=device, trust=trust, submodels=submodels, members=given)
         _LOG.info("%s: loaded with %s", place, ", ".join(ensemble.taggers))
         return cls(ensemble, replace(source, checksum=manifest.checksum))
@@ -119,13 +116,20 @@ class Deidentifier:
         for note in notes:
             check_note(note)
         ensemble = self.ensemble
-        predicted = [
-            note.with_spans(spans) for note, spans in zip(notes, ensemble.predict(notes, options), strict=True)
-        ]
+        pairs = zip(notes, ensemble.predict(notes, options), strict=True)
         if options.submodel is not None:
-            return predicted
-        enforced = (note.with_spans((*note.spans, *ensemble.enforced_spans(note))) for note in predicted)
-        return [_joined(self.without_listed(note)[0]) for note in enforced]
+            return [note.with_spans(spans) for note, spans in pairs]
+        enforced = (note.with_spans((*spans, *ensemble.enforced_spans(note))) for note, spans in pairs)
+        return [self._settled(note, options) for note in enforced]
+
+    def _settled(self, note: Document, options: PredictionOptions, must_stay: Iterable[Span] = ()) -> Document:
+        """Return a note without listed spans, and with enforced spans joined with those that they overlap."""
+        if options.submodel is not None:
+            return note.with_spans(span for span in note.spans if not span.is_enforced)
+        note, _ = self.without_listed(note, must_stay=must_stay)
+        if not any(span.is_enforced for span in note.spans):
+            return note
+        return note.with_spans(join_overlaps(note.spans, prefer=lambda span: (span.is_enforced, span.end - span.start)))
 
     def without_listed(self, document: Document, *, must_stay: Iterable[Span] = ()) -> tuple[Document, int]:
         """Return a predicted document without spans inside sentences of the model's inclusion list, and their number.
@@ -153,11 +157,8 @@ class Deidentifier:
         def settled(note: Note) -> Note:
             if isinstance(note, DeidError):
                 return note
-            if options.submodel is not None:
-                return note.with_spans(span for span in note.spans if not span.is_enforced)
-            if self._inclusion(options) is not None:
-                note, _ = self.without_listed(note, must_stay=must_stay(note) if must_stay else ())
-            return _joined(note)
+            listed = must_stay is not None and self.description.inclusion is not None
+            return self._settled(note, options, must_stay(note) if must_stay and listed else ())
 
         return map(settled, chain.from_iterable(self.predict_chunks(notes, options)))
 
@@ -205,15 +206,20 @@ class Deidentifier:
         """
         total = length_hint(notes)
         chunks = self.read_notes(notes, options)
-        inclusion = self._inclusion(options.prediction)
-        gate = Gate.of(self.description, options.prediction, least_recall=options.least_recall)
+        gate, inclusion = self._gate(options), self._inclusion(options.prediction)
+
+        def predicted() -> Iterator[Note]:
+            done = 0
+            for chunk in chunks:
+                done += len(chunk)
+                report(RunProgress("read", done, total))
+                yield from chunk
 
         def results() -> Iterator[DeidentificationResult]:
-            predicted = chain.from_iterable(_reported(chunks, total, report))
             if together:
-                yield from finish_together(list(predicted), options, gate, inclusion)
+                yield from finish_together(list(predicted()), options, gate, inclusion)
             else:
-                yield from (finish_alone(note, options, gate, inclusion) for note in predicted)
+                yield from (finish_alone(note, options, gate, inclusion) for note in predicted())
 
         return map(_logged, results())
 
@@ -231,16 +237,16 @@ class Deidentifier:
             chunks = self.predict_chunks([asked[number][0] for number in own], together)
             for number, note in zip(own, chain.from_iterable(chunks), strict=True):
                 options = asked[number][1]
-                alone = self.note_pass(options)
-                read = recognised(note, options.recognizers)
-                alone.learn(read)
-                results[number] = _logged(alone.finish(read))
+                read, gate = recognised(note, options.recognizers), self._gate(options)
+                results[number] = _logged(finish_alone(read, options, gate, self._inclusion(prediction)))
         return [results[number] for number in range(len(asked))]
 
     def note_pass(self, options: RunOptions) -> NotePass:
         """Return the pass over notes that come in parts or in several readings, as `read_notes` returns them."""
-        gate = Gate.of(self.description, options.prediction, least_recall=options.least_recall)
-        return NotePass(options, gate, self._inclusion(options.prediction))
+        return NotePass(options, self._gate(options), self._inclusion(options.prediction))
+
+    def _gate(self, options: RunOptions) -> Gate | None:
+        return Gate.of(self.description, options.prediction, least_recall=options.least_recall)
 
     def deidentify(
         self,
@@ -300,11 +306,8 @@ class Deidentifier:
         if isinstance(texts, str):
             raise CorpusError("pipe takes several texts, not one string: use deidentify, or give a list")
         total = length_hint(texts)
-
-        def reported(progress: RunProgress) -> None:
-            report(replace(progress, total=total))
-
-        return self.process(_documents(texts, patients), chosen, report=reported)
+        notes = _documents(texts, patients)
+        return self.process(notes, chosen, report=lambda progress: report(replace(progress, total=total)))
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -316,24 +319,9 @@ class Deidentifier:
         return None if options.submodel is not None else self.description.inclusion
 
 
-def _joined(note: Document) -> Document:
-    """Return a note with enforced spans joined with those that they overlap."""
-    if not any(span.is_enforced for span in note.spans):
-        return note
-    return note.with_spans(join_overlaps(note.spans, prefer=lambda span: (span.is_enforced, span.end - span.start)))
-
-
 def _loaded_from(source: ModelSource) -> Deidentifier:
     """Load a model from its folder, once in a process. Raises ModelError where it was replaced."""
     return Deidentifier(load_once(source), source)
-
-
-def _reported(chunks: Iterable[list[Note]], total: int, report: Report) -> Iterator[list[Note]]:
-    done = 0
-    for chunk in chunks:
-        done += len(chunk)
-        report(RunProgress("read", done, total))
-        yield chunk
 
 
 def _logged(result: DeidentificationResult) -> DeidentificationResult:
@@ -343,10 +331,7 @@ def _logged(result: DeidentificationResult) -> DeidentificationResult:
 
 
 def _documents(texts: Iterable[str], patients: Iterable[Hashable] | None) -> Iterator[Note]:
-    if patients is None:
-        yield from (Document(f"texts[{number}]", text) for number, text in enumerate(texts))
-        return
-    known, ended = iter(patients), object()
+    known, ended = repeat(None) if patients is None else iter(patients), object()
     for number, text in enumerate(texts):
         patient = next(known, ended)
         if patient is ended:
@@ -355,6 +340,6 @@ def _documents(texts: Iterable[str], patients: Iterable[Hashable] | None) -> Ite
             yield Document(f"texts[{number}]", text, patient_id=patient_text(patient))
         except CorpusError as error:
             yield CorpusError(f"texts[{number}]: {error}")
-    if next(known, ended) is not ended:
+    if patients is not None and next(known, ended) is not ended:
         # One too many may mean that all of them are out of step with the texts.
         raise CorpusError("there are more patients than texts")

@@ -235,12 +235,9 @@ class NotePass:
             # Looking for what is known takes longer.
             note, number = self.inclusion.apply(note, must_stay=self.options.lists.places(note))
         others = [span for span in note.spans if span.source.startswith((ENFORCED, VOTE))]
-        if not others:
-            return (note, ()), number
-        return (
-            note.with_spans(span for span in note.spans if not span.source.startswith((ENFORCED, VOTE))),
-            others,
-        ), number
+        if others:
+            note = note.with_spans(span for span in note.spans if not span.source.startswith((ENFORCED, VOTE)))
+        return (note, others), number
 
     def _replaced(self, note: Document, known: Known, counts: Counter[str]) -> DeidentificationResult:
         replacer, lists = self.options.replacer, self.options.lists

@@ -7,6 +7,7 @@ nothing else. Every command that writes calls one of these functions before it b
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from itertools import permutations
 from pathlib import Path
 
 from ensemble_deid.atomic import check_writable
@@ -77,11 +78,10 @@ def refuse_output_files(outs: Iterable[Path | None], *inputs: Input) -> None:
 def refuse_shared(*outs: Path | None) -> None:
     """Raise CorpusError where one of the files and folders `outs` is another one of them, or lies in it."""
     named = [(out, out.resolve()) for out in outs if out is not None]
-    for number, (out, place) in enumerate(named):
-        for other_number, (other, around) in enumerate(named):
-            if number != other_number and place.is_relative_to(around):
-                inside = "is named for two outputs" if place == around else f"lies in another output, {other}"
-                raise CorpusError(f"{out}: {inside}")
+    for (out, place), (other, around) in permutations(named, 2):
+        if place.is_relative_to(around):
+            inside = "is named for two outputs" if place == around else f"lies in another output, {other}"
+            raise CorpusError(f"{out}: {inside}")
 
 
 def refuse_output_model(out: Path, *inputs: Input) -> None:

@@ -77,10 +77,9 @@ class Recognizer:
         name, least = _with_score(given, least)
         point = next((point for group in groups for point in entry_points(group=group, name=name)), None)
         if point is None and ":" not in name:
-            known = (
-                ", ".join(sorted({found for group in groups for found in entry_points(group=group).names})) or "none"
-            )
-            raise ConfigError(f"recognizer {name}: name module:function, or an installed one: {known}")
+            known = sorted({found for group in groups for found in entry_points(group=group).names})
+            listed = ", ".join(known) or "none"
+            raise ConfigError(f"recognizer {name}: name module:function, or an installed one: {listed}")
         point = point or EntryPoint(name, name, GROUP)
         version = "" if point.dist is None else f"{point.dist.name} {point.dist.version}"
         found = loaded(point, f"recognizer {name}")

@@ -15,7 +15,7 @@ from ensemble_deid.corpora.input_options import SUFFIX, InputOptions, table_kind
 from ensemble_deid.corpora.note_files import NoteFiles, is_single, nested_locations
 from ensemble_deid.corpora.read import locate_corpus
 from ensemble_deid.corpora.record_map import FieldKind, FieldRule
-from ensemble_deid.corpora.records import NoteSource, OnOutput, Record, Writer, digest_of
+from ensemble_deid.corpora.records import CountedByReading, NoteSource, OnOutput, Record, Writer, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.corpora.tables.several import SeveralTables
 from ensemble_deid.corpora.tables.sql import SqlQuery
@@ -54,7 +54,12 @@ def note_source(given: str | Path, options: InputOptions, *, leave_out: Sequence
     if options.keep_fields and format not in MESSAGES:
         raise ConfigError("--keep-fields is for FHIR and HL7, and the input is neither")
     if format == "files":
-        return _note_files(given, options, leave_out)
+        if options.recursive and path.is_dir():
+            return NoteFiles(nested_locations(path, format=options.format, leave_out=leave_out))
+        location = locate_corpus(given, format=options.format)
+        for folder in leave_out:
+            location = location.without(folder)
+        return NoteFiles([(Path(), location)])
     if options.query is not None and options.table_out is not None:
         return SqlQuery(str(given), options.query, options.table_out, _columns(options, format, options.table_out))
     if path.is_dir():
@@ -73,7 +78,7 @@ def _is_fhir_lines(format: str, options: InputOptions) -> bool:
 
 
 @dataclass(slots=True)
-class SomeRecords:
+class SomeRecords(CountedByReading):
     """The `wanted` records of a source."""
 
     source: NoteSource
@@ -88,10 +93,6 @@ class SomeRecords:
     def bits(self) -> tuple[int, int]:
         """Those of the source."""
         return self.source.bits
-
-    def count(self) -> int:
-        """Return the number of notes that are wanted."""
-        return sum(record.is_note for record in self.records())
 
     def records(self) -> Iterator[Record]:
         """Yield the records that are wanted."""
@@ -128,16 +129,6 @@ def _table(path: Path, format: str, options: InputOptions, authorities: set[str]
     from ensemble_deid.corpora.tables.arrow import ArrowTable
 
     return ArrowTable(path, format, columns)
-
-
-def _note_files(given: str | Path, options: InputOptions, leave_out: Sequence[Path]) -> NoteFiles:
-    path = Path(given)
-    if options.recursive and path.is_dir():
-        return NoteFiles(nested_locations(path, format=options.format, leave_out=leave_out))
-    location = locate_corpus(given, format=options.format)
-    for folder in leave_out:
-        location = location.without(folder)
-    return NoteFiles([(Path(), location)])
 
 
 def _columns(options: InputOptions, format: str, table: str) -> Columns:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from ensemble_deid.atomic import write_bytes_atomically
 from ensemble_deid.corpora.checks import reading
@@ -14,7 +14,8 @@ from ensemble_deid.corpora.messages.fhir import read_fhir
 from ensemble_deid.corpora.messages.hl7 import read_hl7
 from ensemble_deid.corpora.messages.xml import read_xml
 from ensemble_deid.corpora.record_map import FieldRules
-from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, digest_of
+from ensemble_deid.corpora.records import CountedByReading, NewRecord, OnOutput, Record, digest_of
+from ensemble_deid.corpora.tables.json_lines import LineWriter
 from ensemble_deid.errors import CorpusError
 
 READERS: dict[str, Callable[[bytes, str, FieldRules | None], Message]] = {
@@ -105,21 +106,13 @@ def _record(name: str, message: Message, data: bytes, *, mapped: bool) -> Record
 
 
 @dataclass(slots=True)
-class FhirLines:
+class FhirLines(CountedByReading):
     """NDJSON: a FHIR resource on each line, with the rules of a record map. A withheld line is left out."""
 
     path: Path
     rules: FieldRules
     format: str = "jsonl"
     bits: tuple[int, int] = (64, 64)
-
-    def count(self) -> int:
-        """Return the number of resources with a text, or that cannot be read."""
-        return sum(record.is_note for record in self.records())
-
-    def warnings(self) -> Sequence[str]:
-        """Return nothing: nothing unknown is handed out."""
-        return ()
 
     def records(self) -> Iterator[Record]:
         """Yield every line; one that cannot be read has its error, which names file and line."""
@@ -139,22 +132,11 @@ class FhirLines:
                 yield _record(name, message, line, mapped=True)
 
     @contextmanager
-    def writer(self, out: Path, on_output: OnOutput) -> Iterator["_LinesWriter"]:
+    def writer(self, out: Path, on_output: OnOutput) -> Iterator[LineWriter]:
         """Provide a writer of the whole file, which is in place when the block ends."""
         with writing_compressed(out) as stream:
-            yield _LinesWriter(stream)
+            yield LineWriter(stream, lambda record, new: record.raw.written(new.edits, new.fields) + b"\n")
         on_output(out, digest_of(out))
-
-
-@dataclass(slots=True)
-class _LinesWriter:
-    stream: BinaryIO
-
-    def write(self, record: Record, new: NewRecord) -> None:
-        if record.blank:
-            self.stream.write(record.raw)
-        elif record.error is None and new.edits is not None:
-            self.stream.write(record.raw.written(new.edits, new.fields) + b"\n")
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -5,18 +5,19 @@ a value is missing are what nobody has read, and are left out.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import available_timezones
 
 from ensemble_deid.atomic import open_atomically
 from ensemble_deid.corpora.edits import edited
 from ensemble_deid.corpora.record_map import FieldKind
-from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, Value, digest_of
+from ensemble_deid.corpora.records import CountedByReading, NewRecord, OnOutput, Record, Value, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import ConfigError, CorpusError, needs_extra
 
@@ -32,8 +33,7 @@ def pyarrow() -> Any:
     return pyarrow
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
+class _Batch(NamedTuple):
     """Rows that are together in memory, and the values of the treated columns."""
 
     rows: Any
@@ -156,24 +156,17 @@ def records_of(rows: Any, columns: Columns, *, first: int) -> Iterator[Record]:
     """Yield the rows of a record batch, the first of which is row `first` of the table."""
     batch = _Batch(rows, {name: _values(rows.column(name)) for name in columns.treated})
     for index in range(len(rows)):
-        yield _record(first + index, index, batch, columns)
+        place, error = f"row {first + index}", None
+        values = {name: batch.values[name][index] for name in columns.treated}
+        hidden = [name for name, value in values.items() if value is _BROKEN]
+        if hidden:
+            error = CorpusError(f"{place}: the column {hidden[0]} has a value that cannot be read")
+            values |= dict.fromkeys((*hidden, *columns.texts))
+        yield columns.record(place, values, error=error, raw=(batch, index), cells=partial(_cells, rows, index))
 
 
-def _record(number: int, index: int, batch: _Batch, columns: Columns) -> Record:
-    broken = [name for name in columns.treated if batch.values[name][index] is _BROKEN]
-
-    def value(name: str) -> Value:
-        return None if name in broken else batch.values[name][index]
-
-    name = f"row {number}"
-    error = CorpusError(f"{name}: the column {broken[0]} has a value that cannot be read") if broken else None
-    values = {name: None if broken and name in columns.texts else value(name) for name in columns.treated}
-    return columns.record(
-        name, values, error=error, raw=(batch, index), cells=lambda: _cells(batch.rows.slice(index, 1))
-    )
-
-
-def _cells(row: Any) -> object:
+def _cells(rows: Any, index: int) -> object:
+    row = rows.slice(index, 1)
     try:
         return row.to_pylist()
     except UnicodeDecodeError:
@@ -182,7 +175,7 @@ def _cells(row: Any) -> object:
 
 
 @dataclass(slots=True)
-class ArrowTable:
+class ArrowTable(CountedByReading):
     """A Parquet, Arrow IPC or Feather (version 2) file."""
 
     path: Path
@@ -201,13 +194,9 @@ class ArrowTable:
         """Return the number of notes."""
         text, more = self.columns.text, self.columns.more_texts
         if text is None or more:
-            return sum(record.is_note for record in self.records())
+            return CountedByReading.count(self)
         with self._opened() as (_, batches):
             return sum(len(rows) - rows.column(text).null_count for rows in batches)
-
-    def warnings(self) -> Sequence[str]:
-        """Return nothing: columns that are handed out as they are have been named."""
-        return ()
 
     def records(self) -> Iterator[Record]:
         """Yield every row."""
@@ -301,8 +290,9 @@ class ArrowWriter:
         put: dict[str, tuple[list[Value], list[Value]]] = {}
         for name in beside[0]:
             put[name] = [pair[name][0] for pair in beside], [pair[name][1] for pair in beside]
-        old_texts = [{name: batch.values[name][index] for name in columns.texts} for batch, index in self._places()]
-        new_texts = [_texts(columns, *one) for one in zip(self.new, old_texts, strict=True)]
+        places = [record.raw for record, _ in self.new]
+        old_texts = [{name: batch.values[name][index] for name in columns.texts} for batch, index in places]
+        new_texts = [_texts(columns, *pair, old) for pair, old in zip(self.new, old_texts, strict=True)]
         for name in columns.texts:
             put[name] = [texts[name] for texts in old_texts], [texts[name] for texts in new_texts]
         for name, (old, now) in put.items():
@@ -311,18 +301,12 @@ class ArrowWriter:
                 arrays[place] = _array(arrays[place], old, now)
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def _places(self) -> list[tuple[_Batch, int]]:
-        return [record.raw for record, _ in self.new]
 
-
-def _texts(columns: Columns, both: tuple[Record, NewRecord], values: dict[str, Any]) -> dict[str, Value]:
+def _texts(columns: Columns, record: Record, new: NewRecord, values: dict[str, Any]) -> dict[str, Value]:
     """Return the new texts of a row."""
-    record, new = both
-    if record.text is None:
-        return dict.fromkeys(columns.texts)
-    made = columns.edits(values, new.edits)
-    return {
-        name: None if (edits := made.get(name)) is None else edited(str(values[name]), edits) for name in columns.texts
+    made = {} if record.text is None else columns.edits(values, new.edits)
+    return dict.fromkeys(columns.texts) | {
+        name: edited(str(values[name]), edits) for name, edits in made.items() if edits is not None
     }
 
 
@@ -347,11 +331,9 @@ def _value(cell: Any) -> Any:
 def _array(column: Any, old: list[Value], now: list[Value]) -> Any:
     """Return the new values with the column's type; of a time stamp the day is moved, and the time of day stays."""
     pa, kind = pyarrow(), column.type
-    if pa.types.is_date32(kind):
-        return pa.array(now, type=kind)
-    if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
-        if pa.types.is_dictionary(kind):
-            return pa.array(now, type=kind.value_type).dictionary_encode().cast(kind)
+    if pa.types.is_dictionary(kind):
+        return pa.array(now, type=kind.value_type).dictionary_encode().cast(kind)
+    if not (pa.types.is_date64(kind) or pa.types.is_timestamp(kind)):
         return pa.array(now, type=kind)
     day = _UNITS_A_DAY["ms" if pa.types.is_date(kind) else kind.unit]
     moved = [

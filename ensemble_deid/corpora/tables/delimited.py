@@ -6,15 +6,16 @@ may surround whole fields only, with quotes inside doubled (RFC 4180): anything 
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from ensemble_deid.corpora.compressed import reading_plain, writing_compressed
 from ensemble_deid.corpora.edits import Edit, spliced
-from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, digest_of
+from ensemble_deid.corpora.records import CountedByReading, NewRecord, OnOutput, Record, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import CorpusError
 
@@ -31,7 +32,7 @@ class _Row:
 
 
 @dataclass(slots=True)
-class DelimitedTable:
+class DelimitedTable(CountedByReading):
     """A CSV or TSV file in UTF-8 whose first row names the columns."""
 
     path: Path
@@ -41,33 +42,24 @@ class DelimitedTable:
 
     def __post_init__(self) -> None:
         if self.columns.drop_rest or self.columns.fields:
-            self.columns = self.columns.among(self._names(), str(self.path))
+            with reading_plain(self.path) as stream:
+                _, names = self._header(self._rows(stream))
+            self.columns = self.columns.among(names, str(self.path))
 
-    def _names(self) -> list[str]:
-        with reading_plain(self.path) as stream:
-            header = next(self._rows(stream), None)
+    def _header(self, rows: Iterator[_Row]) -> tuple[_Row, list[str]]:
+        """Return the first row, and the columns that it names."""
+        header = next(rows, None)
         if header is None:
             raise CorpusError(f"{self.path}: is empty: the first row must name the columns")
-        return [_value(field) for field in header.fields]
-
-    def count(self) -> int:
-        """Return the number of notes; a row with too many or too few fields is a CorpusError, naming the line."""
-        return sum(record.is_note for record in self.records())
-
-    def warnings(self) -> Sequence[str]:
-        """Return nothing: columns that are handed out as they are have been named."""
-        return ()
+        return header, [_value(field) for field in header.fields]
 
     def records(self) -> Iterator[Record]:
         """Yield every row below the header."""
         with reading_plain(self.path) as stream:
             rows = self._rows(stream)
-            header = next(rows, None)
-            if header is None:
-                raise CorpusError(f"{self.path}: is empty: the first row must name the columns")
-            names = [_value(field) for field in header.fields]
+            _, names = self._header(rows)
             self.columns.check(names, str(self.path))
-            at = [names.index(name) for name in self.columns.treated]
+            at = {name: names.index(name) for name in self.columns.treated}
             for number, row in enumerate(rows, start=1):
                 if len(row.fields) != len(names):
                     if row.fields == [""]:
@@ -76,12 +68,8 @@ class DelimitedTable:
                     raise CorpusError(
                         f"{self.path}: row {number} below the header has {len(row.fields)} fields, not {len(names)}"
                     )
-                yield self._record(number, row, at)
-
-    def _record(self, number: int, row: _Row, at: list[int]) -> Record:
-        # An empty cell holds no id, no date and no note.
-        values = {name: _value(row.fields[index]) or None for name, index in zip(self.columns.treated, at, strict=True)}
-        return self.columns.record(f"row {number}", values, raw=(row, at), cells=lambda: list(map(_value, row.fields)))
+                values = _values(row, at)
+                yield self.columns.record(f"row {number}", values, raw=(row, at), cells=partial(_cells, row))
 
     def _rows(self, stream: BinaryIO) -> Iterator[_Row]:
         delimiter = DELIMITERS[self.format]
@@ -110,8 +98,7 @@ class DelimitedTable:
                 if source.read(3) == b"\xef\xbb\xbf":
                     stream.write(b"\xef\xbb\xbf")
             with reading_plain(self.path) as source:
-                header = next(self._rows(source))
-            names = [_value(field) for field in header.fields]
+                header, names = self._header(self._rows(source))
             written = [names.index(name) for name in self.columns.written(names)]
             writer = _DelimitedWriter(stream, DELIMITERS[self.format], written, self.columns)
             writer.line(header)
@@ -131,18 +118,16 @@ class _DelimitedWriter:
         self.stream.write((self.delimiter.join(fields) + row.end).encode("utf-8"))
 
     def write(self, record: Record, new: NewRecord) -> None:
-        row, at = record.raw
+        row, place = record.raw
         if record.blank:
             self.line(row)
             return
         fields = list(row.fields)
-        place = dict(zip(self.columns.treated, at, strict=True))
         for name, (before, after) in self.columns.beside(record, new).items():
             if before != after:
                 index = place[name]
                 fields[index] = self._encoded("" if after is None else str(after), quoted=fields[index][:1] == '"')
-        values = {name: _value(row.fields[index]) or None for name, index in place.items()}
-        for name, edits in self.columns.edits(values, new.edits).items():
+        for name, edits in self.columns.edits(_values(row, place), new.edits).items():
             # A withheld note's cell is empty, in quotes: a row of nothing at all would pass for an empty line.
             fields[place[name]] = '""' if edits is None else self._edited(fields[place[name]], edits)
         if [fields[index] for index in self.written] == [""]:
@@ -189,6 +174,15 @@ def _split(raw: str, field: re.Pattern[str], place: str) -> _Row:
         if match.end() == len(body):
             return _Row(fields, end)
         position = match.end() + 1
+
+
+def _values(row: _Row, at: Mapping[str, int]) -> dict[str, str | None]:
+    # An empty cell holds no id, no date and no note.
+    return {name: _value(row.fields[index]) or None for name, index in at.items()}
+
+
+def _cells(row: _Row) -> list[str]:
+    return list(map(_value, row.fields))
 
 
 def _value(raw: str) -> str:

@@ -2,7 +2,7 @@
 
 import codecs
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +13,7 @@ from ensemble_deid.corpora.checks import check_id, check_text, decode_utf8
 from ensemble_deid.corpora.compressed import reading_plain, writing_compressed
 from ensemble_deid.corpora.edits import spliced
 from ensemble_deid.corpora.json_fields import JsonValue, object_of, parse_json, read_places, refuse_unknown_keys
-from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, digest_of
+from ensemble_deid.corpora.records import CountedByReading, NewRecord, OnOutput, Record, digest_of
 from ensemble_deid.corpora.tables.columns import ALL, Columns
 from ensemble_deid.errors import CorpusError
 
@@ -31,21 +31,13 @@ class _Line:
 
 
 @dataclass(slots=True)
-class JsonLines:
+class JsonLines(CountedByReading):
     """A JSONL file. A line with a field that nobody names is withheld: it may hold PHI."""
 
     path: Path
     columns: Columns
     format: str = "jsonl"
     bits: tuple[int, int] = (64, 64)
-
-    def count(self) -> int:
-        """Return the number of lines that are not blank."""
-        return sum(record.is_note for record in self.records())
-
-    def warnings(self) -> Sequence[str]:
-        """Return nothing: fields that are handed out as they are have been named."""
-        return ()
 
     def records(self) -> Iterator[Record]:
         """Yield every line; one that cannot be read has its error, which names file and line."""
@@ -80,25 +72,13 @@ class JsonLines:
         return self.columns.record(f"line {number}", values | texts, raw=line, cells=lambda: line.values)
 
     @contextmanager
-    def writer(self, out: Path, on_output: OnOutput) -> Iterator["_LineWriter"]:
+    def writer(self, out: Path, on_output: OnOutput) -> Iterator["LineWriter"]:
         """Provide a writer of the whole file, which is in place when the block ends."""
         with writing_compressed(out) as stream:
-            yield _LineWriter(stream, self.columns)
+            yield LineWriter(stream, self._rendered)
         on_output(out, digest_of(out))
 
-
-@dataclass(slots=True)
-class _LineWriter:
-    stream: BinaryIO
-    columns: Columns
-
-    def write(self, record: Record, new: NewRecord) -> None:
-        if record.blank:
-            self.stream.write(record.raw)
-        elif record.error is None and new.edits is not None:
-            self.stream.write(self._rendered(record, new).encode("utf-8"))
-
-    def _rendered(self, record: Record, new: NewRecord) -> str:
+    def _rendered(self, record: Record, new: NewRecord) -> bytes:
         line: _Line = record.raw
         changes: dict[str, str] = {}
         for name, edits in self.columns.edits(line.values, new.edits).items():
@@ -119,14 +99,29 @@ class _LineWriter:
                 + changes.get(name, line.raw[line.places[name].start : line.places[name].end])
                 for name in self.columns.written(line.places)
             )
-            return f"{line.mark}{{{', '.join(members)}}}\n"
+            return f"{line.mark}{{{', '.join(members)}}}\n".encode()
         parts = [line.mark]
         position = 0
         for name, place in line.places.items():
             if name in changes:
                 parts += [line.raw[position : place.start], changes[name]]
                 position = place.end
-        return "".join([*parts, line.raw[position:]])
+        return "".join([*parts, line.raw[position:]]).encode()
+
+
+@dataclass(slots=True)
+class LineWriter:
+    """Writes each record on a line as `rendered`; a blank line stays, and one of a withheld note is left out."""
+
+    stream: BinaryIO
+    rendered: Callable[[Record, NewRecord], bytes]
+
+    def write(self, record: Record, new: NewRecord) -> None:
+        """Write one record."""
+        if record.blank:
+            self.stream.write(record.raw)
+        elif record.error is None and new.edits is not None:
+            self.stream.write(self.rendered(record, new))
 
 
 def _plain(line: _Line, name: str, place: str) -> Any:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ensemble_deid.corpora.records import NewRecord, NoteSource, OnOutput, Record, Writer
@@ -55,8 +55,10 @@ class SeveralTables:
     @contextmanager
     def writer(self, out: Path, on_output: OnOutput) -> Iterator["_SeveralWriter"]:
         """Provide a writer into the folder `out`; each file is in place when the next begins, or the block ends."""
-        with _SeveralWriter(self, out, on_output) as writer:
+        with ExitStack() as stack:
+            writer = _SeveralWriter(self, out, on_output, stack)
             yield writer
+            writer.begin(len(self.tables))
 
 
 @dataclass(slots=True)
@@ -64,26 +66,18 @@ class _SeveralWriter:
     source: SeveralTables
     out: Path
     on_output: OnOutput
-    stack: ExitStack = field(default_factory=ExitStack)
+    stack: ExitStack
     writer: Writer | None = None
     begun: int = 0
-
-    def __enter__(self) -> "_SeveralWriter":
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is None:
-            self._begin(len(self.source.tables))
-        self.stack.__exit__(type(error) if error else None, error, None)
 
     def write(self, record: Record, new: NewRecord) -> None:
         """Write the record into the file of its table."""
         number, own = record.raw
-        writer = self._begin(number + 1)
-        if writer is not None:
-            writer.write(own, new)
+        self.begin(number + 1)
+        if self.writer is not None:
+            self.writer.write(own, new)
 
-    def _begin(self, number: int) -> Writer | None:
+    def begin(self, number: int) -> None:
         """Have begun the first `number` tables, also those without records, and ended all but the last of them."""
         while self.begun < number:
             self.stack.close()
@@ -91,4 +85,3 @@ class _SeveralWriter:
             place = self.out / path.relative_to(self.source.folder)
             self.writer = self.stack.enter_context(table.writer(place, self.on_output))
             self.begun += 1
-        return self.writer

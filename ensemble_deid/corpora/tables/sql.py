@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.corpora.edits import edited
-from ensemble_deid.corpora.records import NewRecord, OnOutput, Record, Value
+from ensemble_deid.corpora.records import CountedByReading, NewRecord, OnOutput, Record, Value
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import ConfigError, CorpusError, needs_extra
 
@@ -27,7 +27,7 @@ def sqlalchemy() -> Any:
 
 
 @dataclass(slots=True)
-class SqlQuery:
+class SqlQuery(CountedByReading):
     """The rows that a query returns, in its order, and the new table `table_out` that they are written to.
 
     The order must be the same whenever the query is run: end it with ORDER BY and a unique column. A `resumed` run may
@@ -81,40 +81,31 @@ class SqlQuery:
     def count(self) -> int:
         """Return the number of notes."""
         if self.columns.text is None or self.columns.more_texts:
-            return sum(record.is_note for record in self.records())
+            return CountedByReading.count(self)
         column = self._quoted(self.columns.text)
         with self._connected() as connection:
             query = f"SELECT COUNT({column}) FROM ({self._inner}) AS notes"
             return int(connection.execute(sqlalchemy().text(query)).scalar_one())
 
-    def warnings(self) -> Sequence[str]:
-        """Return nothing: columns that are handed out as they are have been named."""
-        return ()
-
     def records(self) -> Iterator[Record]:
         """Yield every row."""
+        texts = self.columns.texts
         with self._connected() as connection:
-            yield from self._rows(connection)
-
-    def _rows(self, connection: Any) -> Iterator[Record]:
-        reading = connection.execution_options(stream_results=True, yield_per=_ROWS)
-        result = reading.execute(sqlalchemy().text(self._inner))
-        names = list(result.keys())
-        for number, row in enumerate(result, start=1):
-            values = dict(zip(names, row, strict=True))
-            texts = self.columns.texts
-            wrong = [
-                name
-                for name in self.columns.treated
-                if not isinstance(values[name], (str | None) if name in texts else Value)
-            ]
-            values |= dict.fromkeys(wrong)
-            place, error = f"row {number}", None
-            if wrong:
-                error = CorpusError(f"{place}: the column {wrong[0]} has a value of an unknown type")
-            cells = partial(_plain, row)
-            hidden = dict.fromkeys(texts) if wrong else {}
-            yield self.columns.record(place, {**values, **hidden}, error=error, raw=values, cells=cells)
+            reading = connection.execution_options(stream_results=True, yield_per=_ROWS)
+            for number, row in enumerate(reading.execute(sqlalchemy().text(self._inner)).mappings(), start=1):
+                values = dict(row)
+                wrong = [
+                    name
+                    for name in self.columns.treated
+                    if not isinstance(values[name], (str | None) if name in texts else Value)
+                ]
+                values |= dict.fromkeys(wrong)
+                place, error = f"row {number}", None
+                if wrong:
+                    error = CorpusError(f"{place}: the column {wrong[0]} has a value of an unknown type")
+                cells = partial(_plain, tuple(row.values()))
+                hidden = dict.fromkeys(texts) if wrong else {}
+                yield self.columns.record(place, {**values, **hidden}, error=error, raw=values, cells=cells)
 
     @contextmanager
     def writer(self, out: Path, on_output: OnOutput) -> Iterator["_TableWriter"]:

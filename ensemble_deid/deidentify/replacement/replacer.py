@@ -17,7 +17,7 @@ from ensemble_deid.note.rtf import DATA
 from ensemble_deid.note.span import Span
 from ensemble_deid.surrogates.choices import Keyed
 from ensemble_deid.surrogates.medicine import AROUND, reads_as_medicine
-from ensemble_deid.surrogates.patient import PatientSurrogates, SurrogateSettings, is_spanish, kind_of
+from ensemble_deid.surrogates.patient import PatientSurrogates, is_spanish, kind_of
 
 # Integers below 2**53 stay exact in every program that reads them, also as floating-point numbers.
 _INTEGER_DIGITS = 15
@@ -154,11 +154,8 @@ class Replacer:
     @staticmethod
     def is_medicine(text: str, span: Span) -> bool:
         """Whether a span of a text as it is read reads as a dose, a drug, an abbreviation and the like."""
-        surface = text[span.start : span.end]
-        before, after = (
-            visible(text[max(0, span.start - AROUND) : span.start]),
-            visible(text[span.end : span.end + AROUND]),
-        )
+        surface, before = text[span.start : span.end], visible(text[max(0, span.start - AROUND) : span.start])
+        after = visible(text[span.end : span.end + AROUND])
         kind, spanish = kind_of(span.label, surface), is_spanish(span.label)
         return reads_as_medicine(without_marks(surface), kind, before=before, after=after, spanish=spanish)
 
@@ -209,24 +206,9 @@ class Replacer:
     def _surrogates(
         self, patient: str, known: frozenset[str], *, spanish: bool = False, avoided: frozenset[str] = frozenset()
     ) -> PatientSurrogates:
-        return _patient_surrogates(
-            self.key.secret,
-            scope=(self.scope, patient),
-            settings=self.styles.settings,
-            known=known,
-            spanish=spanish,
-            avoided=avoided,
-        )
+        scope, settings = (self.scope, patient), self.styles.settings
+        return _patient_surrogates(self.key.secret, scope, settings, known, spanish=spanish, avoided=avoided)
 
 
-@lru_cache(maxsize=8)
-def _patient_surrogates(
-    secret: bytes,
-    scope: tuple[str, str],
-    settings: SurrogateSettings,
-    known: frozenset[str],
-    spanish: bool,
-    avoided: frozenset[str],
-) -> PatientSurrogates:
-    # The notes of a patient come one after another and have the same PHI, whose tables are then made once.
-    return PatientSurrogates(secret, scope, settings, known, spanish=spanish, avoided=avoided)
+# The notes of a patient come one after another and have the same PHI, whose tables are then made once.
+_patient_surrogates = lru_cache(maxsize=8)(PatientSurrogates)

@@ -102,8 +102,11 @@ def make_styles(
 
     A style may be an operator. Raises ConfigError for a style, label or setting that does not exist.
     """
-    content: dict[str, Any] = {} if policy is None else _read(policy)
+    content: dict[str, Any] = {}
     place = "styles" if policy is None else str(policy)
+    if policy is not None:
+        missing = f"no such file, and none of the policies {', '.join(policies())}"
+        content = read_toml(Path(policies().get(str(policy), policy)), ConfigError, missing=missing)
     unknown = sorted(set(content) - {"style", "styles", "surrogates"})
     if unknown:
         raise ConfigError(f"{place}: unknown key {unknown[0]}; known: style, styles, surrogates")
@@ -115,7 +118,12 @@ def make_styles(
     if default in _ONLY_PER_LABEL:
         raise ConfigError(f"style {default!r} is for single labels only: --set styles.LABEL={default}")
     made = Styles(default, by_label, _settings(chosen), operators, dict(rename or {}))
-    _check_names(made)
+    for label, name in made.names.items():
+        if not is_label(name):
+            raise ConfigError(f"rename {label}: the new name may hold {NEW_LABEL}")
+    if made.names and "numbered" in made.used:
+        # Of two labels with one name, each has its own numbers: two people would be PERSON-1.
+        raise ConfigError("rename: goes with every style but numbered")
     return made
 
 
@@ -135,15 +143,6 @@ def check_labels(styles: Mapping[str, object], labels: frozenset[str], place: st
     for label in styles:
         if label not in known:
             raise ConfigError(f"{place}{label}: there is no such label; the model has {', '.join(sorted(labels))}")
-
-
-def _check_names(styles: Styles) -> None:
-    for label, name in styles.names.items():
-        if not is_label(name):
-            raise ConfigError(f"rename {label}: the new name may hold {NEW_LABEL}")
-    if styles.names and "numbered" in styles.used:
-        # Of two labels with one name, each has its own numbers: two people would be PERSON-1.
-        raise ConfigError("rename: goes with every style but numbered")
 
 
 def _named(style: Any, place: str, operators: dict[str, StyleFunction]) -> str:
@@ -168,9 +167,3 @@ def _table(content: Mapping[str, Any], name: str, place: str) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise ConfigError(f"{place}: [{name}] must be a table")
     return table
-
-
-def _read(policy: str | Path) -> dict[str, Any]:
-    named = policies()
-    missing = f"no such file, and none of the policies {', '.join(named)}"
-    return read_toml(Path(named.get(str(policy), policy)), ConfigError, missing=missing)
