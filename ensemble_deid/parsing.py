@@ -59,10 +59,15 @@ def _refuse_constant(_: str) -> None:
 
 
 def strict_toml(content: str) -> dict[str, Any]:
-    """Return what the TOML says. Raises tomllib.TOMLDecodeError, also for what is nested too deeply."""
+    """Return what the TOML says. Raises tomllib.TOMLDecodeError, also for values nested too deeply or too large."""
     if _LONG_KEY.search(content):
         raise tomllib.TOMLDecodeError(f"a key has more than {_MOST_PARTS} parts")
     try:
         return tomllib.loads(content)
     except RecursionError:
         raise tomllib.TOMLDecodeError("values are nested too deeply") from None
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError:
+        # An integer of thousands of digits.
+        raise tomllib.TOMLDecodeError("a value is out of range") from None

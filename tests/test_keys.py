@@ -139,7 +139,7 @@ def test_no_repr_and_no_error_of_a_model_has_the_key(tiny_model: Path) -> None:
     assert KEY.secret.hex() not in repr(KEY)
     assert repr(KEY.secret)[2:20] not in repr(KEY)
     model = Deidentifier.load(tiny_model)
-    for key in ("Quillfeather and other words", KEY.text[:-1], "Quillfeather\0"):
+    for key in ("Quillfeather and other words", KEY.text[:-1], "Quillfeather\0", f"{KEY.text}\n" * 3):
         with pytest.raises(ConfigError) as told:
             model.deidentify("Date: 03/04/2019", style="surrogate", key=key)
         assert "Quillfeather" not in str(told.value)

@@ -40,10 +40,18 @@ def files_of(choices: RunChoices) -> tuple[Path, ...]:
     lists = choices.get("lists")
     for given in choices.get("spans_from", ()):
         named += [given, str(given).rpartition("@")[0]]
-    places = [Path(place) for place in named if isinstance(place, str | Path) and Path(place).is_file()]
+    places = [Path(place) for place in named if isinstance(place, str | Path) and _is_file(place)]
     if isinstance(lists, ListFiles):
         places += [place for place in (lists.known, lists.allow, lists.deny) if place is not None]
     return tuple(places)
+
+
+def _is_file(place: str | Path) -> bool:
+    try:
+        return Path(place).is_file()
+    except OSError:
+        # Too long for a name: it may be keys, which the error would quote.
+        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

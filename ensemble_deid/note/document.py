@@ -27,7 +27,7 @@ def known_patient(value: str | None) -> str | None:
         return None
     name = value.strip().casefold().removeprefix("patient/")
     letters = "".join(filter(str.isalnum, name))
-    return None if not letters.strip("0") or letters in _NOBODY or name == "-1" else value
+    return None if not letters.strip("0") or letters in _NOBODY or name in ("-1", "\\n") else value
 
 
 def is_missing(value: object) -> bool:
