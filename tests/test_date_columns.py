@@ -86,6 +86,9 @@ def test_a_date_is_read_and_written_in_the_order_that_is_told(order: str, value:
         ("03/04/2019", True),
         ("3-4-19", True),
         ("10/11/12", True),
+        ("03042019", True),
+        ("03042019 10:11", True),
+        ("０３/０４/２０１９", True),
         ("3/4", True),
         ("3/4/2019 to 5/4/2019", True),
         ("04/04/2019", False),
@@ -94,6 +97,8 @@ def test_a_date_is_read_and_written_in_the_order_that_is_told(order: str, value:
         ("2019-03-04", False),
         ("4 March 2019", False),
         ("20190304", False),
+        ("20101112", False),
+        ("14042019", False),
     ],
 )
 def test_an_ambiguous_date_of_a_stream_withholds_its_row(value: str, unclear: bool) -> None:

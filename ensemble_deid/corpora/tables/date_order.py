@@ -11,10 +11,12 @@ from ensemble_deid.errors import ConfigError, CorpusError
 
 ORDERS = ("dmy", "mdy", "ymd")
 _TIME = r"[ T]\s*\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:\s*[ap]\.?m\.?)?(?:\s*(?:z|utc|[+-]\d{2}:?\d{2}))?\s*"
+# 03042019 has no separators; 20190304 is no such date.
+_NO_SEPARATOR = r"(?<=\d\d)(?=\d\d(?:19|20)\d\d(?!\d))"
 _NUMERIC = re.compile(
-    rf"\s*(\d{{1,2}})\s*([-/. ])\s*(\d{{1,2}})\s*\2\s*(\d{{4}}|\d{{2}})(?:{_TIME})?", re.IGNORECASE | re.ASCII
+    rf"\s*(\d{{1,2}})\s*([-/. ]|{_NO_SEPARATOR})\s*(\d{{1,2}})\s*\2\s*(\d{{4}}|\d{{2}})(?:{_TIME})?", re.IGNORECASE
 )
-_TWO_NUMBERS = re.compile(r"(?<!\d)(?<!\d[-/.])(\d{1,2})\s*[-/.]\s*(\d{1,2})(?![\d:])", re.ASCII)
+_TWO_NUMBERS = re.compile(r"(?<!\d)(?<!\d[-/.])(\d{1,2})\s*[-/.]\s*(\d{1,2})(?![\d:])")
 _MONTHS = range(1, 13)
 _PIVOT = 30
 
