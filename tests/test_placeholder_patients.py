@@ -28,8 +28,8 @@ from ensemble_deid.note.document import Document, known_patient
 TEXTS = ["Patient: Anna Bell\nDate: 01/10/2019", "Anna Bell called. Date: 01/10/2019", "Date: 01/11/2019"]
 PLACEHOLDERS = [
     "NULL", "null", "(null)", "N/A", "#N/A", "n.a.", "NA", "<NA>", "none", "None", "nan", "NaN", "NaT", "", "  ",
-    "UNKNOWN", "Unknown ", "not available", "-", "--", "?", ".", "0", "000", "0.0", "-1", "\\N", "Patient/unknown", "no MRN",
-    "desconocido",
+    "UNKNOWN", "Unknown ", "not available", "-", "--", "?", ".", "0", "000", "0.0", "-1", "\\N", "Patient/unknown",
+    "no MRN", "desconocido",
 ]  # fmt: skip
 
 
