@@ -506,6 +506,11 @@ def test_what_is_known_is_found_however_it_is_broken(tmp_path: Path, form: str) 
     assert not [match for match in identifiers.find(rest, "7") if match.certainty > Certainty.WEAK]
 
 
+@pytest.mark.parametrize("text", ["1º de março de 1950", "1er mars 1950", "Ersten März 1950", "primo marzo 1950"])
+def test_the_first_of_a_month_has_a_word_of_its_own(tmp_path: Path, text: str) -> None:
+    assert found(known(tmp_path, "7,birthdate,1950-03-01"), text) == [text]
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -34,6 +34,8 @@ _LEAST_DISTINCT = 2
 # Shares of words on no list. In demo dev: 33% at most, of small words 39%, of long ones 31%; of letters by lot 98%.
 _MOST_LACKING, _MOST_SMALL_LACKING, _LEAST_LACKING = 0.4, 0.5, 2
 _MANY_LACKING, _LEAST_LONG, _MOST_LONG_LACKING = 6, 3, 0.67
+# Listed words for each that English lacks, in a text of a few words and hardly a number.
+_FEW_LISTED, _FEW_DIGITS = 0.5, 0.1
 # Listed words that make a note English, for a model of another language.
 _LEAST_WORDS, _ENGLISH = 3, 0.4
 # The least share of letters and digits in a note: 85% in demo dev, 68% in train.
@@ -140,7 +142,9 @@ def _in_other_language(text: str, languages: Sequence[str]) -> Unfit | None:
         looks |= other.distinct > 0
     if looks:
         return Unfit(LANGUAGE, f"the note looks {NAMES[other.language]}, and the model was trained on {trained}")
-    if tuple(languages) == ("en",) and lacking and _is_not_english(english, other):
+    few = not other.own and english.small_lacking > 0 and english.listed <= _FEW_LISTED * english.lacking
+    few &= sum(map(str.isdecimal, text)) <= _FEW_DIGITS * letters
+    if tuple(languages) == ("en",) and lacking and (few or _is_not_english(english, other)):
         share = 100 * english.lacking / english.words
         return Unfit(TEXT, f"{share:.0f}% of the words are on no list of English words or names")
     return None

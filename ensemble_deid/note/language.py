@@ -101,6 +101,8 @@ _NO_EVIDENCE = frozenset(
     "rin sa sang se sem ser sera ses si sin siya so sob sol som son sono su sue sun sur te ten ter test til till to "
     "tot tra um un una uno use va van var ve ved vi visita vom von w war was wel y ya z za".split()
 )
+# Words of English that others write alike, so that they do not show that a text is English.
+_COGNATES = frozenset("a he hospital in me no normal patient test".split())
 _WORD = re.compile(r"[^\W\d_]+")
 _LEAST_WORDS, _LEAST_DISTINCT, _LEAST_SHARE, _LEAST_RATIO = 50, 8, 0.05, 1.2
 _LEAST_LETTERS, _LONG = 3, 6
@@ -198,7 +200,8 @@ def _telling_words(languages: frozenset[str]) -> tuple[tuple[str, frozenset[str]
     """Return each other language, the words that it has and these lack, and those that they have and it lacks."""
     ours = frozenset().union(*(_WORDS[language] for language in languages))
     others = sorted(set(_WORDS) - languages)
-    return tuple((other, _WORDS[other] - ours - _NO_EVIDENCE, ours - _WORDS[other]) for other in others)
+    own = ours - _COGNATES
+    return tuple((other, _WORDS[other] - ours - _NO_EVIDENCE, own - _WORDS[other]) for other in others)
 
 
 @dataclass(frozen=True, slots=True)

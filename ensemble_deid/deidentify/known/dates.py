@@ -139,7 +139,7 @@ def _day_in_words(number: int) -> Iterator[tuple[str, ...]]:
     yield _english(number)
     yield _spanish(number)
     if number == 1:
-        yield ("primero",)
+        yield from (("primero",), ("primeiro",), ("primo",), ("premier",), ("ersten",), ("erster",), ("1", "o"))
 
 
 def _year_in_words(year: int) -> Iterator[tuple[str, ...]]:
