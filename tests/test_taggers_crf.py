@@ -216,3 +216,12 @@ def test_parts_that_do_not_fit_each_other_are_refused(name: str, small: bytes, t
         (tmp_path / FILE).write_bytes(to_file_bytes({**arrays, name: wrong}))
         with pytest.raises(ModelError, match="damaged"):
             CrfWeights.of_file(tmp_path / FILE)
+
+
+def test_keys_of_one_byte_which_the_core_does_not_read_are_refused(small: bytes, tmp_path: Path) -> None:
+    arrays = dict(MappedArrays.of_bytes(CrfWeights.of_crfsuite(read_crfsuite(small)).to_bytes()).arrays)
+    k = next(k for k in range(1000) if arrays[f"keys.{k}"].max(initial=0) < 255)
+    narrow = {**arrays, f"keys.{k}": arrays[f"keys.{k}"].astype(np.uint8)}
+    (tmp_path / FILE).write_bytes(to_file_bytes(narrow))
+    with pytest.raises(ModelError, match="damaged"):
+        CrfWeights.of_file(tmp_path / FILE)

@@ -165,10 +165,10 @@ class CrfWeights:
             windows[name] = WindowWeights(parse_windows(name, place="the CRF's file"), keys, first)
             first += len(keys)
             most = math.prod(len(tables[window.column]) for window in windows[name].windows)
-            if keys.dtype.kind != "u" or keys.ndim != 1 or most >= _MOST or (keys[1:] <= keys[:-1]).any():
+            if keys.dtype not in (np.uint16, np.uint32, np.uint64) or keys.ndim != 1 or (keys[1:] <= keys[:-1]).any():
                 raise ValueError("the values of a window are out of order")
             # A number of a narrower kind would be taken for another.
-            if len(keys) and (int(keys[-1]) >= most or most > np.iinfo(keys.dtype).max):
+            if most >= _MOST or (len(keys) and (int(keys[-1]) >= most or most > np.iinfo(keys.dtype).max)):
                 raise ValueError("not a number of a value")
         counts, label, weight, transitions = (arrays[name] for name in ("counts", "label", "weight", "transitions"))
         fits = (
