@@ -1,12 +1,12 @@
 # The service with the English model, for clients that send the token:
 #   docker build -t ensemble-deid . && docker run -e ENSEMBLE_DEID_TOKEN=SECRET -p 8000:8000 ensemble-deid
 # The build needs a network or, where none is, a folder made by `make bundle` as dist/bundle.
-FROM python:3.11-slim-bookworm AS wheels
+# This image has a C compiler.
+FROM python:3.11-bookworm AS wheels
 WORKDIR /source
 COPY . .
 RUN if [ ! -f dist/bundle/requirements.txt ]; then \
-        apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev \
-        && python -m venv /build \
+        python -m venv /build \
         && /build/bin/pip install --no-cache-dir -c constraints.txt . \
         && /build/bin/python -m tools bundle dist/bundle; \
     fi
