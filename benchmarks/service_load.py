@@ -166,7 +166,7 @@ class Client:
     def check(self, date: str, status: int, content: bytes) -> None:
         """An answer has no date of the note, and one that refuses has nothing of it."""
         assert date.encode() not in content, "a date came back"
-        assert status in (200, 429, 503), status
+        assert status in (200, 422, 429, 503), status
         assert status == 200 or MARKER.encode() not in content, "an unprocessed note came back"
 
 
