@@ -3,7 +3,7 @@
     python benchmarks/gate.py --language en --notes aci-bench.jsonl
 
 No model is loaded: the gate of a measured model that was trained on notes of this language reads the demo corpus,
-what was made of its dev notes, the sentences below, and the corpora named, also sentence by sentence by their number
+texts made of its dev notes, the sentences below, and the corpora named, also sentence by sentence by their number
 of words. The sentences below were written by hand; the English gate was tuned with them in sight. Counts alone are
 printed.
 """

@@ -1,4 +1,4 @@
-"""Start-up time, memory and prediction speed of this checkout beside another one, and beside what is wanted.
+"""Start-up time, memory and prediction speed of this checkout, compared with another one and with targets.
 
     python benchmarks/speed.py [--against CHECKOUT] [--notes 40] [--turns 3] [--all] [--train] [--installed FOLDER]
 
@@ -32,7 +32,7 @@ TRAIN, INSTALLED = "make train, min", "installed for prediction, MB"
 AT_MOST = {START: 1.0, WHOLE: 250.0, PRIVATE: 90.0, INSTALLED: 260.0, TRAIN: 20.0}
 AT_LEAST = {JOBS: 1.9, HTTP: 1.6, TBED: 200.0}
 TIMES_AS_MANY = {WITHOUT: 2.2, WITH: 1.8}
-"""What is wanted: of this checkout, and against the last version with PyTorch."""
+"""Targets: of this checkout, and as ratios to the last version with PyTorch."""
 
 
 def memory() -> dict[str, float]:
@@ -138,7 +138,7 @@ def train_minutes(checkout: Path) -> float:
 
 
 def row(name: str, values: Sequence[float]) -> str:
-    """Return a row of the table: the figure of each checkout, their ratio, and what is wanted and whether it is met."""
+    """Return a row of the table: each checkout's figure, their ratio, the target, and whether it is met."""
     ratio = values[-1] / values[0] if len(values) > 1 else None
     cells = [name, *(f"{value:,.2f}" for value in values), "" if ratio is None else f"{ratio:.2f}"]
     if name in AT_MOST:

@@ -117,7 +117,7 @@ class PhraseTable:
         return {word: phrases for word, phrases in found.items() if phrases}
 
     def _that_begin(self, word: str) -> frozenset[tuple[str, ...]]:
-        """Return the phrases whose first word is `word`; what was asked for is kept."""
+        """Return the phrases whose first word is `word`, cached by word."""
         found = self._seen.get(word)
         if found is None:
             lines = [word] if word in self.phrases else []

@@ -100,7 +100,7 @@ def _outputs(
         for document in released_documents(output, settings, run, ()):
             yield document, document.patient, []
         return
-    # Only the patient's fields of a message: the others say what was done, and when. In XML no place tells.
+    # Of a message, only fields about the patient: the others record procedures and times. XML paths do not tell which.
     places = _OF_PATIENT if _is_message(settings) and settings["format"] != "xml" else ("",)
     for record in released_records(output, settings, run, columns, whole=places):
         if record.error is not None:

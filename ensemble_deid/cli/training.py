@@ -123,7 +123,7 @@ def run_train(options: argparse.Namespace) -> int:
 
 
 def _refuse_inputs(options: argparse.Namespace, config: Config, files: Sequence[Path]) -> None:
-    """Raise an error where the model would replace a file that training reads, or a folder that is no model."""
+    """Raise an error where the model would replace a file that training reads, or a folder without a model."""
     from ensemble_deid.model.directory import refuse_foreign_folder
 
     refuse_foreign_folder(options.out)

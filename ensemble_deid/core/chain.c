@@ -3,6 +3,8 @@
 
 #include "core.h"
 
+EXACT_SUMS
+
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -19,4 +19,13 @@ PyObject *core_levels(PyObject *module, PyObject *unused);
 PyObject *core_pack(PyObject *module, PyObject *arguments);
 PyObject *core_run_layer(PyObject *module, PyObject *arguments);
 
+/* No product is fused with a sum, as processors other than x86-64 would: numpy's bits come from two roundings. */
+#if defined(__clang__)
+#define EXACT_SUMS _Pragma("STDC FP_CONTRACT OFF")
+#elif defined(__GNUC__)
+#define EXACT_SUMS _Pragma("GCC optimize(\"fp-contract=off\")")
+#else
+#define EXACT_SUMS
+#endif
+
 #endif

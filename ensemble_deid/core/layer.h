@@ -7,7 +7,7 @@
 
 #define STEP 16  /* sizes are multiples of it */
 #define GROUP 64 /* outputs of a matrix computed at once */
-#define ROWS 48  /* pieces that go through a matrix together: what they hold stays in the cache */
+#define ROWS 48  /* pieces that go through a matrix together: their activations stay in the cache */
 
 /* A matrix in groups of 64 outputs: for each four inputs the 256 weights, output by output; then the sums of the
    outputs' weights, int32. Zeros fill the last group. */

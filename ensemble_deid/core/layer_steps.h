@@ -98,7 +98,7 @@ TARGET static void NAME(normalise)(float *row, size_t n, const float *scale, con
         NAME(store)(row + k, (NAME(load)(row + k) - mean) * factor * NAME(load)(scale + k) + NAME(load)(bias + k));
 }
 
-/* Multiply at most ROWS rows by a matrix, and add its bias; then GELU, or what is to be added. */
+/* Multiply at most ROWS rows by a matrix, and add its bias; then apply GELU, or add another array. */
 INLINE void NAME(multiply)(const matrix *by, const float *given, size_t rows, const memory *at, int then, const float *add,
                      float *out)
 {

@@ -2,6 +2,8 @@
 
 #include "core.h"
 
+EXACT_SUMS
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

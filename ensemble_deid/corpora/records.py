@@ -125,7 +125,7 @@ class CountedByReading:
         return sum(record.is_note for record in self.records())
 
     def warnings(self) -> Sequence[str]:
-        """Return nothing: what is passed through unchanged has been named."""
+        """Return nothing: values that pass unchanged are listed elsewhere."""
         return ()
 
 

@@ -66,7 +66,7 @@ class Lexicon:
             words: dict[str, dict[str, int]] = content["words"]
             counted = chain.from_iterable(counts.values() for counts in (*phrases.values(), *words.values()))
             if not {*map(type, counted)} <= {int} or not {*map(type, chain.from_iterable(phrases))} <= {str}:
-                raise ValueError("a count is no number, or a word no string")
+                raise ValueError("a count is not a number, or a word not a string")
             vocabulary = Vocabulary.from_json(content["vocabulary"]) if "vocabulary" in content else None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ModelError(f"the lexicon is damaged: {type(error).__name__}") from None

@@ -11,7 +11,7 @@ from ensemble_deid.errors import ConfigError, CorpusError
 
 ORDERS = ("dmy", "mdy", "ymd")
 _TIME = r"[ T]\s*\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:\s*[ap]\.?m\.?)?(?:\s*(?:z|utc|[+-]\d{2}:?\d{2}))?\s*"
-# 03042019 has no separators; 20190304 is no such date.
+# 03042019 has no separators; 20190304 is in another order.
 _NO_SEPARATOR = r"(?<=\d\d)(?=\d\d(?:19|20)\d\d(?!\d))"
 _NUMERIC = re.compile(
     rf"\s*(\d{{1,2}})\s*([-/. ]|{_NO_SEPARATOR})\s*(\d{{1,2}})\s*\2\s*(\d{{4}}|\d{{2}})(?:{_TIME})?", re.IGNORECASE

@@ -205,7 +205,7 @@ class Night:
     def row(self, record: Record) -> KeptNote | None:
         """Return a record of the input as the store knows it, before anything is known of its output.
 
-        One without a note is written every time, and what it says of its patient is kept.
+        One without a note is written every time; its facts about the patient are kept.
         """
         id = None if record.blank else self.id_of(record)
         if id is None:
