@@ -27,6 +27,7 @@ from ensemble_deid.taggers.transformer.quantisation import SCALE, dequantise, is
 from ensemble_deid.taggers.transformer.scoring import Windows
 
 MOST_LAYERS = 100
+SINGLE = "single precision"
 _PLAIN: Mapping[str, Any] = {
     "model_type": "bert",
     "hidden_act": "gelu",
@@ -97,6 +98,7 @@ class ArrayClassifier:
         layers = [under(weights, f"encoder.encoder.layer.{k}") for k in range(int(config["num_hidden_layers"]))]
         kind = CompiledLayer if all(CompiledLayer.fits(layer, self._heads) for layer in layers) else _Layer
         self._layers = [kind(layer, self._heads, eps) for layer in layers]
+        self.arithmetic = SINGLE if kind is _Layer else "8 by 15 bits, compiled"
         self._scores = Linear(under(single, "scores"))
 
     def score(self, windows: Windows) -> Array:

@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoModel, PreTrainedModel
 
 from ensemble_deid.taggers.device import to_device, torch_on_one_thread
 from ensemble_deid.taggers.layers import Array, Weights
-from ensemble_deid.taggers.transformer.arrays import check_layers
+from ensemble_deid.taggers.transformer.arrays import SINGLE, check_layers
 from ensemble_deid.taggers.transformer.pieces import CASES, GAPS
 from ensemble_deid.taggers.transformer.quantisation import dequantise
 from ensemble_deid.taggers.transformer.scoring import Windows
@@ -73,6 +73,8 @@ class EncoderClassifier(nn.Module):
 
 class TorchClassifier:
     """A network on a device, which is trained there or scores there; `ArrayClassifier` is its like without torch."""
+
+    arithmetic = SINGLE
 
     def __init__(self, module: EncoderClassifier, device: torch.device) -> None:
         self.module, self.device = module, device

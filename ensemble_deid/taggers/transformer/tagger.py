@@ -81,7 +81,7 @@ class TransformerTagger:
     @property
     def arithmetic(self) -> str:
         """What the encoder computes with, and where."""
-        return described("single precision", self.network.device)
+        return described(self.network.arithmetic, self.network.device)
 
     def propose(self, batch: Batch, *, n_best: int) -> Proposals:
         """Return the best tagging's spans, and those of the n best taggings, with exact marginals.
