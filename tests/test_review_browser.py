@@ -90,9 +90,12 @@ def enter(browser: Browser, service: Service, name: str = "kim") -> None:
 
 def open_note(browser: Browser, name: str) -> None:
     browser.run(
+        "document.getElementById('said').textContent = '';"
         f"[...document.querySelectorAll('#notes button')].find(b => b.firstChild.data === {json.dumps(name)}).click()"
     )
-    until(browser, f"document.getElementById('note-name').textContent.startsWith({json.dumps(name)})")
+    # The note may be open already: what it says comes once it was read again and a span is chosen.
+    opened = f"document.getElementById('note-name').textContent.startsWith({json.dumps(name)})"
+    until(browser, f"{opened} && document.getElementById('said').textContent")
     browser.run("document.getElementById('text').focus()")
 
 
@@ -371,6 +374,9 @@ def test_a_server_that_dies_loses_nothing(browser: Browser, tiny_model: Path, no
         choose(browser, "Anna Bell")
         press_and_store(browser, "x")
         first.stop(signal.SIGKILL)
+        # What is read stays readable, and nothing is said to be lost.
+        browser.run("[...document.querySelectorAll('#notes button')][1].click()")
+        until(browser, "document.getElementById('problem').textContent === 'The server does not answer: start it again.'")
         choose(browser, "Hunt")
         browser.press("x")
         until(browser, "document.getElementById('problem').textContent.includes('was not stored')")

@@ -22,7 +22,8 @@ async function send(method, path, content) {
   try {
     answer = await fetch(path, { method, headers, body: content === undefined ? undefined : JSON.stringify(content) });
   } catch {
-    throw new Problem(0, "The server does not answer: your last step was not stored. Start it again, then repeat the step.");
+    throw new Problem(0, method === "GET" ? "The server does not answer: start it again."
+      : "The server does not answer: your last step was not stored. Start it again, then repeat the step.");
   }
   if (!answer.ok) {
     let said = `status ${answer.status}`;
