@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_notes import PATTERNS
 
+from ensemble_deid.config import Config
 from ensemble_deid.errors import RuleError
 from ensemble_deid.features.batch import plain_batch, training_view
 from ensemble_deid.features.knowledge import is_hidden, read_knowledge, read_word_list
+from ensemble_deid.model.feature_extractor import reload_knowledge
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import unaccented
 from ensemble_deid.resources import rules_directory
@@ -105,12 +107,25 @@ def test_a_damaged_table_is_one_error_that_names_it(tmp_path: Path, content: byt
         read_knowledge(tmp_path)
 
 
+def test_a_model_reads_the_tables_it_was_trained_with_and_none_that_came_later(folder: Path) -> None:
+    config = Config.model_validate({"text": {"knowledge": str(folder)}})
+    recorded = read_knowledge(folder).to_json()
+    write(folder / "drug.words.gz", "zoe\t2\n")
+    assert reload_knowledge(recorded, config=config).to_json() == recorded
+    (folder / "given.words.gz").unlink()
+    read_knowledge.cache_clear()
+    with pytest.raises(RuleError, match="not the ones"):
+        reload_knowledge(recorded, config=config)
+
+
 def test_the_shipped_tables_know_common_names_and_not_common_words() -> None:
     knowledge = read_knowledge(rules_directory() / "knowledge" / "en")
     assert knowledge.words["given"]["maria"] >= 7
     assert knowledge.words["surname"]["nguyen"] >= 5
     assert knowledge.words["english"]["patient"] >= 5
     assert "nguyen" not in knowledge.words["english"]
+    assert {"tylenol", "lyrica", "soma", "prednisone"} <= set(knowledge.words["drug"])
+    assert ("bell", "palsy") in knowledge.phrases["clinical"].by_first_word(["bell"])["bell"]
     assert ("new", "york") in knowledge.phrases["place"].by_first_word(["new"])["new"]
     assert unaccented("Éire".lower()) == "eire"
 

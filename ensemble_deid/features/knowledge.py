@@ -53,15 +53,17 @@ class Knowledge:
 
 
 @lru_cache(maxsize=4)
-def read_knowledge(folder: Path, own: tuple[tuple[str, tuple[str, ...]], ...] = ()) -> Knowledge:
+def read_knowledge(
+    folder: Path, own: tuple[tuple[str, tuple[str, ...]], ...] = (), *, files: frozenset[str] | None = None
+) -> Knowledge:
     """Read a folder of tables; `own` adds lists of the user's (name, words and phrases), each a column of its own.
 
-    Raises RuleError with the file and the line at fault.
+    Of the folder, only `files` are read where they are given. Raises RuleError with the file and the line at fault.
     """
     words: dict[str, WordTable] = {}
     phrases: dict[str, PhraseTable] = {}
     hashes: dict[str, str] = {}
-    for path in sorted(folder.glob("*.gz")):
+    for path in sorted(path for path in folder.glob("*.gz") if files is None or path.name in files):
         if path.name.endswith(WORDS):
             words[path.name.removesuffix(WORDS)], hashes[path.name] = read_word_table(path)
             continue

@@ -112,12 +112,13 @@ def load_knowledge(config: Config, language: str) -> Knowledge | None:
 def reload_knowledge(content: Mapping[str, Any], *, config: Config) -> Knowledge:
     """Return the tables that a model was trained with: installed ones, or those in the folder that is configured.
 
-    Raises RuleError when they are others.
+    Tables that the folder has got since are not read. Raises RuleError when they are others.
     """
     name = str(content["name"])
     installed = rules_directory() / "knowledge" / Path(name).name
     own = tuple((str(key), tuple(map(str, entries))) for key, entries in content["own"])
-    knowledge = read_knowledge(installed if installed.is_dir() else Path(config.text.knowledge), own)
+    folder = installed if installed.is_dir() else Path(config.text.knowledge)
+    knowledge = read_knowledge(folder, own, files=frozenset(content["hashes"]))
     if knowledge.hashes != content["hashes"]:
         raise RuleError(f"the knowledge tables {name!r} are not the ones that the model was trained with")
     return knowledge
