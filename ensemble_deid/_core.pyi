@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.arrays import Floats, Int32s, Int64s
+from ensemble_deid.arrays import Flags, Floats, Int32s, Int64s
 
 _Any = NDArray[Any]
+_Index = tuple[Int64s, Int32s, Int64s, int, int]
+_Matrix = tuple[Int32s, NDArray[np.uint8], Flags, Int64s, int]
 _Window = tuple[_Any, int, tuple[Int64s, ...], tuple[int, ...]]
 
 def add_windows(
@@ -17,6 +20,33 @@ def add_windows(
     `weights` are where those of each attribute begin, and for each weight its label, the tag of each label and the
     weight; a window is its keys, the attribute of the first of them, and the tokens' values and their number by part.
     """
+
+def context_keys(matrix: _Matrix, places: Int64s, instances: Int64s, keys: Int64s, /) -> None:
+    """Fill `keys` with those of pairs of a place and an instance, as `ContextKeys.seen` does.
+
+    `matrix` is `ContextKeys.compiled`: cells, rooms, fits, looks and the cells in a key.
+    """
+
+def count_contexts(matrix: _Matrix, places: Int64s, instances: Int64s, counts: Int32s, /) -> None:
+    """Add 1 to `counts[key]` for each context that an instance has at a place."""
+
+def count_matches(
+    matrix: _Matrix,
+    right: Flags,
+    lists: tuple[Int64s, Int64s],
+    pairs: tuple[Int64s, Int64s, Int64s, Int64s],
+    contexts: tuple[Int64s, Int64s],
+    counts: Int32s,
+    /,
+) -> None:
+    """Add to `counts` the right tags at which contexts, given by key and tag, hold.
+
+    `lists` are the places and starts of `PlaceLists`; a pair is the number of its list, the offset at which the places
+    of the list are seen, its instance and its context.
+    """
+
+def find_keys(index: _Index, keys: Int64s, numbers: Int64s, /) -> None:
+    """Fill `numbers` as `KeyIndex.find` returns it; `index` is its table, numbers, used, spread and shift."""
 
 def forward_backward(
     chances: tuple[Floats, Floats, Floats, Floats], lengths: Int32s, found: tuple[Floats, Floats, Floats], time: int, /
@@ -49,6 +79,9 @@ def pack(weights: Any, packed: Any, /) -> None:
 
     Outputs and inputs must be multiples of 16.
     """
+
+def place_keys(index: _Index, keys: Int64s, first: int, /) -> bool:
+    """Put keys numbered from `first` on into their buckets; False if one has no room."""
 
 def run_layer(state: Any, weights: tuple[tuple[Any, ...], ...], heads: int, eps: float, level: str, /) -> None:
     """Write what a layer of BERT gives for one window over `state`, float32 (pieces, width).

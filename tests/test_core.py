@@ -1,12 +1,15 @@
 """The compiled core against numpy and plain loops on small random input; arrays that do not fit are refused."""
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ensemble_deid.compiled import SWITCH, has_core
+from ensemble_deid.features.table import Column
 from ensemble_deid.taggers.chain import LinearChain, Marginals, n_best, sorted_top
+from ensemble_deid.taggers.tbed import learn_rules, parse_templates
 
 pytestmark = pytest.mark.skipif(not has_core(), reason="the compiled core is not installed")
 
@@ -70,6 +73,79 @@ def test_scores_of_windows_are_those_of_a_dictionary(key: Any, label: Any, weigh
     scores = np.zeros((tokens, tags))
     core.add_windows(scores, tags, (begins, label_of, tag, weights), windows)
     assert np.array_equal(scores, expected)
+
+
+TEMPLATES = ["word[0]", "tag[-1]", "word in [-2,1]", "word[-1] & word[0] & word[1]", "word in [-3,-1] & tag in [1,2]"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_rules_are_numpys(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables, lists and sweeps all count; in the first corpus a template is merged."""
+    rng = np.random.default_rng(seed)
+    words = rng.zipf(1.4, size=3000).clip(max=400).astype(np.int32)
+    column = Column(words, tuple(map(str, range(401 if seed else 1 << 21))))
+    gold = [f"T{(word + before % 2) % 4}" for word, before in zip(words, np.roll(words, 1), strict=True)]
+    initial = [tag if keeps else "T0" for tag, keeps in zip(gold, rng.random(3000) < 0.6, strict=True)]
+    starts = [0, *(1 + np.flatnonzero(rng.random(2999) < 0.1)).tolist()]
+    given = ({"word": column}, initial, gold, starts, parse_templates(TEMPLATES))
+    compiled = learn_rules(*given, max_rules=60, min_score=1)
+    monkeypatch.setenv(SWITCH, "none")
+    assert compiled == learn_rules(*given, max_rules=60, min_score=1)
+    assert len(compiled) > 20
+
+
+def contexts() -> dict[str, list[Any]]:
+    """Sound arrays: one instance with a tag and a cell in its key, over rows of ones, zeros, tags and words."""
+    cells = np.array([[1, 1, 1], [0, 0, 0], [0, 1, 0], [0, 2, 0]], np.int32).ravel()
+    looks = np.array([6, 9, 9, 3, 10, 1, -11], np.int64)[:, None]
+    longs = {name: np.array([value]) for name, value in {"place": 1, "zero": 0, "key": 1}.items()}
+    place, zero, key = longs.values()
+    matrix = [cells, np.zeros(3, np.uint8), np.ones(1, bool), looks, 2]
+    index = [np.full(16, -2), np.zeros(16, np.int32), np.zeros(2, np.int64), 1, 63]
+    lists, pair = [place, np.array([0, 1])], [zero, zero, zero, zero]
+    return {
+        "context_keys": [matrix, place, zero, np.empty(1, np.int64)],
+        "count_contexts": [matrix, place, zero, np.zeros(2, np.int32)],
+        "count_matches": [matrix, np.ones(3, bool), lists, pair, [key, zero], np.zeros(1, np.int32)],
+        "find_keys": [index, key, np.empty(1, np.int64)],
+        "place_keys": [index, key, 0],
+    }
+
+
+def arrays_in(given: list[Any]) -> list[tuple[list[Any], int]]:
+    inner = [found for part in given if isinstance(part, list) for found in arrays_in(part)]
+    return inner + [(given, k) for k, part in enumerate(given) if isinstance(part, np.ndarray)]
+
+
+def call(name: str, given: list[Any]) -> Any:
+    return getattr(core, name)(*(tuple(part) if isinstance(part, list) else part for part in given))
+
+
+@pytest.mark.parametrize("name", sorted(contexts()))
+def test_contexts_are_read_inside_their_arrays_only(name: str) -> None:
+    sound = contexts()[name]
+    call(name, sound)
+    results = {"context_keys": [1], "count_contexts": [0, 1], "count_matches": [1], "find_keys": [-1]}
+    if name in results:
+        assert sound[-1].tolist() == results[name]
+    for k in range(len(arrays_in(sound))):
+        # Of another type, and then hostile: far outside, before the start, and empty.
+        for damage in (
+            lambda array: array.astype(np.float64),
+            lambda array: array.astype(np.int16),
+            lambda array: np.full_like(array, np.iinfo(array.dtype).max) if array.dtype != bool else array[:0],
+            lambda array: np.full_like(array, -5) if array.dtype.kind == "i" else array[:0],
+            lambda array: array[:0],
+        ):
+            given = contexts()[name]
+            holder, at = arrays_in(given)[k]
+            holder[at] = damaged = damage(holder[at])
+            if damaged.dtype in (np.float64, np.int16):
+                with pytest.raises(ValueError, match="another type"):
+                    call(name, given)
+            else:
+                with suppress(ValueError):
+                    call(name, given)
 
 
 def test_arrays_that_do_not_fit_are_refused() -> None:

@@ -9,8 +9,17 @@
 /* Take a C-contiguous array of a struct-module type ('f', 'd', 'b', 'i', 'q' ...) and dimensions; -1 in `shape` takes
    any size and is set to the one found. Returns 0, or -1 with ValueError set; release with PyBuffer_Release. */
 int take_array(PyObject *object, Py_buffer *view, char type, int dimensions, Py_ssize_t *shape, int writable);
+/* The same for an array of any dimensions with so many items in all, of any number of them for -1. */
+int take_flat(PyObject *object, Py_buffer *view, char type, Py_ssize_t items, int writable);
 
 PyObject *core_add_windows(PyObject *module, PyObject *args);
+/* contexts.c */
+PyObject *core_context_keys(PyObject *module, PyObject *args);
+PyObject *core_count_contexts(PyObject *module, PyObject *args);
+PyObject *core_count_matches(PyObject *module, PyObject *args);
+PyObject *core_find_keys(PyObject *module, PyObject *args);
+PyObject *core_place_keys(PyObject *module, PyObject *args);
+/* chain.c */
 PyObject *core_forward_backward(PyObject *module, PyObject *args);
 PyObject *core_likely_tags(PyObject *module, PyObject *args);
 PyObject *core_n_best(PyObject *module, PyObject *args);

@@ -23,7 +23,14 @@ static int same_type(const char *format, char wanted)
            || (strchr(natural, wanted) && strchr(natural, format[0]));
 }
 
-int take_array(PyObject *object, Py_buffer *view, char type, int dimensions, Py_ssize_t *shape, int writable)
+static int refuse(Py_buffer *view)
+{
+    PyBuffer_Release(view);
+    PyErr_SetString(PyExc_ValueError, "an array has another type or shape than expected");
+    return -1;
+}
+
+int take_flat(PyObject *object, Py_buffer *view, char type, Py_ssize_t items, int writable)
 {
     int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
     if (PyObject_GetBuffer(object, view, flags) < 0) {
@@ -31,21 +38,30 @@ int take_array(PyObject *object, Py_buffer *view, char type, int dimensions, Py_
             PyErr_SetString(PyExc_ValueError, "an array is not contiguous, or not writable");
         return -1;
     }
-    int fits = view->ndim == dimensions && view->itemsize == item_size(type) && same_type(view->format, type);
+    int fits = view->itemsize == item_size(type) && same_type(view->format, type);
+    return fits && (items < 0 || view->len / view->itemsize == items) ? 0 : refuse(view);
+}
+
+int take_array(PyObject *object, Py_buffer *view, char type, int dimensions, Py_ssize_t *shape, int writable)
+{
+    if (take_flat(object, view, type, -1, writable) < 0)
+        return -1;
+    int fits = view->ndim == dimensions;
     for (int k = 0; fits && k < dimensions; k++) {
         if (shape[k] < 0)
             shape[k] = view->shape[k];
         fits = shape[k] == view->shape[k];
     }
-    if (fits)
-        return 0;
-    PyBuffer_Release(view);
-    PyErr_SetString(PyExc_ValueError, "an array has another type or shape than expected");
-    return -1;
+    return fits ? 0 : refuse(view);
 }
 
 static PyMethodDef methods[] = {
     {"add_windows", core_add_windows, METH_VARARGS, NULL},
+    {"context_keys", core_context_keys, METH_VARARGS, NULL},
+    {"count_contexts", core_count_contexts, METH_VARARGS, NULL},
+    {"count_matches", core_count_matches, METH_VARARGS, NULL},
+    {"find_keys", core_find_keys, METH_VARARGS, NULL},
+    {"place_keys", core_place_keys, METH_VARARGS, NULL},
     {"forward_backward", core_forward_backward, METH_VARARGS, NULL},
     {"likely_tags", core_likely_tags, METH_VARARGS, NULL},
     {"n_best", core_n_best, METH_VARARGS, NULL},

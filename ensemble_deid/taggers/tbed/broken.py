@@ -3,6 +3,7 @@
 import numpy as np
 
 from ensemble_deid.arrays import Flags, Int32s, Int64s
+from ensemble_deid.compiled import has_core
 from ensemble_deid.taggers.tbed.instances import Indices
 from ensemble_deid.taggers.tbed.keyindex import KeyIndex, distinct
 from ensemble_deid.taggers.tbed.keys import ContextKeys, Contexts
@@ -37,8 +38,8 @@ class BrokenCounts:
     def numbers_of(self, keys: Int64s, templates: Indices) -> Int64s:
         """Return the numbers of contexts, counting those not asked for before. Keys may repeat."""
         (unfilled,) = (~self._filled.take(templates)).nonzero()
-        for t in sorted(set(templates.take(unfilled).tolist())):
-            self._fill_table(t)
+        if len(unfilled):
+            self._fill_tables(sorted(set(templates.take(unfilled).tolist())))
         numbers = self._find(keys)
         (missed,) = (numbers < 0).nonzero()
         if len(missed):
@@ -57,13 +58,22 @@ class BrokenCounts:
         """Return the numbers of contexts, -1 where they have none."""
         return np.where(keys < self._in_tables, keys, self._index.find(keys))
 
-    def _fill_table(self, t: int) -> None:
-        keys = self.keys.range_of(t)
-        table = self.counts[keys.start : keys.stop]
-        table[:] = 0
-        for found in self._right_keys(t):
-            table += np.bincount(found - keys.start, minlength=len(keys))
-        self._filled[t] = True
+    def _fill_tables(self, templates: list[int]) -> None:
+        """Count the right tags in all contexts of templates that have tables."""
+        for t in templates:
+            keys = self.keys.range_of(t)
+            self.counts[keys.start : keys.stop] = 0
+            self._filled[t] = True
+        if has_core():
+            from ensemble_deid import _core
+
+            _, instances = self.keys.instances.of_templates(np.asarray(templates, np.intp))
+            _core.count_contexts(self.keys.compiled, self._right.nonzero()[0], instances, self.counts)
+        else:
+            for t in templates:
+                keys = self.keys.range_of(t)
+                for found in self._right_keys(t):
+                    self.counts[keys.start : keys.stop] += np.bincount(found - keys.start, minlength=len(keys))
 
     def _count_new(self, keys: Int64s) -> None:
         """Count the right tags in contexts of no table and not asked for before; the keys are distinct."""
@@ -73,8 +83,7 @@ class BrokenCounts:
         is_short = lengths <= self.matcher.longest_list
         (short,) = is_short.nonzero()
         if len(short):
-            numbers = self.matcher.right_matches(contexts.select(short), source[short])
-            counts[short] = np.bincount(numbers, minlength=len(short))
+            counts[short] = self.matcher.count_right(keys[short], contexts.select(short), source[short], self._right)
         templates = contexts.templates[~is_short]
         for t in sorted(set(templates.tolist())):
             mine = (~is_short).nonzero()[0][templates == t]

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ensemble_deid.arrays import Int32s, Int64s
+from ensemble_deid.compiled import has_core
 
 Keys = Int64s
 
@@ -39,10 +40,15 @@ class KeyIndex:
 
     def find(self, keys: Keys) -> Keys:
         """Return each key's number, -1 where it has none."""
+        numbers: Keys = np.empty(len(keys), np.int64)
+        if has_core():
+            from ensemble_deid import _core
+
+            _core.find_keys(self._compiled, keys, numbers)
+            return numbers
         buckets = self._buckets(keys)
         equal = self._table.take(buckets, axis=0) == keys[:, None]
         (hits,) = equal.ravel().nonzero()
-        numbers: Keys = np.empty(len(keys), np.int64)
         numbers.fill(-1)
         rows = hits // _WIDTH
         hits -= rows * _WIDTH
@@ -68,6 +74,7 @@ class KeyIndex:
             self._table: Keys = np.full((1 << bits, _WIDTH), _EMPTY)
             self._numbers: Int32s = np.empty(_WIDTH << bits, np.int32)
             self._used: Int64s = np.zeros(1 << bits, np.int64)
+            self._compiled = (self._table, self._numbers, self._used, int(self._spread), int(self._shift))
             if self._place(0):
                 return
             # Other buckets for all keys: any odd number will do.
@@ -75,6 +82,10 @@ class KeyIndex:
 
     def _place(self, first: int) -> bool:
         """Put the keys from number `first` on into their buckets; False if one has no room."""
+        if has_core():
+            from ensemble_deid import _core
+
+            return _core.place_keys(self._compiled, self._keys[first : self._count], first + self._first)
         buckets = self._buckets(self._keys[first : self._count])
         order = buckets.argsort(kind="stable")
         ordered = buckets.take(order)

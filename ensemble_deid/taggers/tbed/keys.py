@@ -14,6 +14,7 @@ from math import prod
 import numpy as np
 
 from ensemble_deid.arrays import Flags, Int64s
+from ensemble_deid.compiled import has_core
 from ensemble_deid.taggers.tbed.instances import Indices, Instances
 from ensemble_deid.taggers.tbed.keyindex import KeyIndex, distinct
 from ensemble_deid.taggers.tbed.layout import TAGS, CellCodes, CellMatrix
@@ -45,21 +46,6 @@ class Contexts:
     def select(self, which: Int64s | Flags) -> "Contexts":
         """Return some of the contexts."""
         return Contexts(self.templates[which], self.tags[which], self.cells[:, which])
-
-
-@dataclass(frozen=True, slots=True)
-class Looks:
-    """Pairs of a place and an instance made ready to be asked for their keys, before and after tags change.
-
-    By pair: the instance, the flat places of all its cells, the weights of those in the key and the rest of the key,
-    and whether the windows lie inside the sentence.
-    """
-
-    instances: Indices
-    cells: Int64s
-    weights: Int64s
-    bases: Int64s
-    fits: Flags
 
 
 class ContextKeys:
@@ -117,8 +103,15 @@ class ContextKeys:
             self._weight[: len(weights), mine.start : mine.stop] = np.asarray(weights, np.int64)[:, None]
         # Cells are code + 1: the base takes the ones away again.
         self._base: Int64s = self._bases[instances.template] - self._weight.sum(axis=0)
-        # All that a pair's look needs, to be gathered at once.
+        # By instance, all that its key needs: where its cells lie and those that may not be equal, their weights and
+        # the rest of the key.
         self._looks: Int64s = np.concatenate([instances.shift, instances.unequal, self._weight, self._base[None]])
+        self.compiled = (self.matrix.flat, self.matrix.room, instances.fits, self._looks, len(instances.shift))
+
+    @property
+    def merges(self) -> bool:
+        """Whether a template is merged: its keys are not in `compiled` alone."""
+        return bool(self._pairs)
 
     def range_of(self, t: int) -> range:
         """Return the keys of a template."""
@@ -155,6 +148,8 @@ class ContextKeys:
                 return self.matrix.flat[places.start + shift : places.stop + shift]
             return self.matrix.flat.take(places + shift)
 
+        if has_core() and not isinstance(places, slice):
+            return self.seen(places, np.full(len(places), j), number_new=number_new)
         t = int(self.instances.template[j])
         width = 1 + len(self.instances.windows[t])
         cells = [cells_at(shift) for shift in self.instances.shift[:width, j].tolist()]
@@ -167,37 +162,42 @@ class ContextKeys:
                 keys += cell * np.int64(weight) if weight != 1 else cell
         for own, earlier in self.instances.earlier_places(j):
             valid &= cells_at(own) != cells_at(earlier)
+        keys[~valid] = -1
         if self._merged[t]:
             (mine,) = valid.nonzero()
-            valid[mine] = self._merge(t, keys, mine, np.stack(cells[1:])[:, mine], number_new)
-        keys[~valid] = -1
+            self._merge(t, keys, mine, np.stack(cells[1:])[:, mine], number_new)
         return keys
 
-    def look(self, places: Int64s, instances: Indices) -> Looks:
-        """Return the looks of instances at places, pair by pair."""
+    def seen(self, places: Int64s, instances: Indices, *, number_new: bool) -> Int64s:
+        """Return the keys of pairs of a place and an instance, with -1 and `number_new` as in `at`."""
+        if has_core():
+            from ensemble_deid import _core
+
+            keys: Int64s = np.empty(len(places), np.int64)
+            _core.context_keys(self.compiled, places, instances, keys)
+        else:
+            keys = self._seen(places, instances)
+        for t in self._pairs:
+            (mine,) = ((keys >= 0) & (self.instances.template.take(instances) == t)).nonzero()
+            shifts = self.instances.shift[1:].take(instances[mine], axis=1)
+            self._merge(t, keys, mine, self.matrix.flat.take(shifts + places[mine]), number_new)
+        return keys
+
+    def _seen(self, places: Int64s, instances: Indices) -> Int64s:
+        """Return what `seen` does; the windows of a merged template count for nothing."""
+        width, depth = len(self.instances.shift), len(self.instances.unequal) // 2
         looks: Int64s = self._looks.take(instances, axis=1)
-        n_cells = len(self.instances.shift) + len(self.instances.unequal)
-        cells = looks[:n_cells]
-        cells += places
-        room = self.matrix.room.take(places)
+        at = looks[: width + 2 * depth]
+        at += places
+        cells = self.matrix.flat.take(at)
+        keys: Int64s = (cells[:width] * looks[-width - 1 : -1]).sum(axis=0)
+        keys += looks[-1]
+        room = self.matrix.room.take(places).astype(np.int64)
         room *= len(self.instances)
         room += instances
-        return Looks(instances, cells, looks[n_cells:-1], looks[-1], self.instances.fits.take(room))
-
-    def seen(self, looks: Looks, *, number_new: bool) -> Int64s:
-        """Return the keys of looks with the tags as they are now, with -1 and `number_new` as in `at`."""
-        width, depth = len(looks.weights), len(self.instances.unequal) // 2
-        cells = self.matrix.flat.take(looks.cells)
-        keys: Int64s = (cells[:width] * looks.weights).sum(axis=0)
-        keys += looks.bases
-        valid = looks.fits
+        valid = self.instances.fits.take(room)
         if depth:
-            valid = (cells[width:-depth] != cells[width + depth :]).all(axis=0)
-            valid &= looks.fits
-        for t in self._pairs:
-            (mine,) = (valid & (self.instances.template.take(looks.instances) == t)).nonzero()
-            valid = valid.copy()
-            valid[mine] = self._merge(t, keys, mine, cells[1:width, mine], number_new)
+            valid &= (cells[width:-depth] != cells[width + depth :]).all(axis=0)
         return np.where(valid, keys, _NO_KEY)
 
     def decode_one(self, t: int, key: int) -> tuple[int, list[int]]:
@@ -227,8 +227,8 @@ class ContextKeys:
             rest[mine], cells[:, mine] = self._unmerge(t, rest[mine])
         return Contexts(templates, rest, cells)
 
-    def _merge(self, t: int, keys: Int64s, mine: Int64s, cells: CellCodes, number_new: bool) -> Flags:
-        """Add to the keys at `mine` the number of the combination of their cells; return which have one."""
+    def _merge(self, t: int, keys: Int64s, mine: Int64s, cells: CellCodes, number_new: bool) -> None:
+        """Add to the keys at `mine` the number of the combination of their cells; those without one become -1."""
         number = cells[0].astype(np.int64)
         known: Flags = np.ones(len(mine), bool)
         for c, index in enumerate(self._pairs[t], 1):
@@ -239,8 +239,7 @@ class ContextKeys:
                 index.add(met[index.find(met) < 0])
             number = index.find(pair).astype(np.int64)
             known &= number >= 0
-        keys[mine] += number
-        return known
+        keys[mine] = np.where(known, keys[mine] + number, _NO_KEY)
 
     def _unmerge(self, t: int, keys: Int64s) -> tuple[Int64s, Int64s]:
         tags, number = np.divmod(keys, _MERGED_SIZE)

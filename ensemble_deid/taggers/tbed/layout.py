@@ -112,7 +112,7 @@ class CellMatrix:
         for row, column in enumerate(columns.values(), GOLD + 1):
             layout.spread(column.codes + np.int32(1), self.cells[row])
         self.flat: CellCodes = self.cells.reshape(-1)
-        self.room: Int64s = np.zeros(layout.size, np.int64)
+        self.room: NDArray[np.uint8] = np.zeros(layout.size, np.uint8)
         layout.spread(layout.room(MAX_OFFSET), self.room)
         self._list_places()
 

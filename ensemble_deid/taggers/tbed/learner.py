@@ -20,7 +20,7 @@ from ensemble_deid.arrays import Flags, Int32s, Int64s
 from ensemble_deid.taggers.tbed.broken import BrokenCounts
 from ensemble_deid.taggers.tbed.candidates import Candidates
 from ensemble_deid.taggers.tbed.instances import Indices, Instances
-from ensemble_deid.taggers.tbed.keys import ContextKeys, Looks
+from ensemble_deid.taggers.tbed.keys import ContextKeys
 from ensemble_deid.taggers.tbed.layout import GOLD, TAGS, CellMatrix, Layout, Strings, as_column, check_columns
 from ensemble_deid.taggers.tbed.matching import RuleMatcher
 from ensemble_deid.taggers.tbed.selection import Choice, Limits, Selection
@@ -190,21 +190,21 @@ class _Learner:
             self._recount(*block)
         self.changed[places] = False
 
-    def _uncount(self, places: Int64s) -> tuple[Int64s, Indices, Looks, Int64s]:
+    def _uncount(self, places: Int64s) -> tuple[Int64s, Indices, Int64s]:
         """Take away the errors among all pairs that see the places change.
 
-        Return the pairs' places and instances, their looks, and the keys of the right tags among them.
+        Return the pairs' places and instances, and the keys of the right tags among them.
         """
         pair_places, instances = self.neighbours.pairs(places, self.changed, self.real)
-        looks = self.keys.look(pair_places, instances)
         right = self.right.take(pair_places)
         (wrong,) = (~right).nonzero()
         self.candidates.remove(instances.take(wrong), pair_places.take(wrong))
-        return pair_places, instances, looks, self.keys.seen(looks, number_new=False)[right]
+        keys = self.keys.seen(pair_places[right], instances[right], number_new=False)
+        return pair_places, instances, keys
 
-    def _recount(self, places: Int64s, instances: Indices, looks: Looks, right_before: Int64s) -> None:
+    def _recount(self, places: Int64s, instances: Indices, right_before: Int64s) -> None:
         """Count the pairs again with the tags as they are now."""
-        keys = self.keys.seen(looks, number_new=True)
+        keys = self.keys.seen(places, instances, number_new=True)
         right = self.right.take(places)
         self.broken.move(right_before, keys[right])
         (wrong,) = (~right).nonzero()

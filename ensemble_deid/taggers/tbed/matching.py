@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.arrays import Flags, Int64s
+from ensemble_deid.arrays import Flags, Int32s, Int64s
+from ensemble_deid.compiled import has_core
 from ensemble_deid.taggers.tbed.keys import ContextKeys, Contexts
 from ensemble_deid.taggers.tbed.layout import GOLD, TAGS, CellCodes
 from ensemble_deid.taggers.tbed.places import places_seeing, shortest_way
@@ -15,6 +16,7 @@ class RuleMatcher:
     """Finds the places of contexts in a matrix whose tags change; every change goes through `set_tag`."""
 
     def __init__(self, keys: ContextKeys) -> None:
+        self.keys = keys
         self.instances = keys.instances
         self.matrix = matrix = keys.matrix
         # A narrow copy of the row of tags (cell values), for sweeps to read.
@@ -26,8 +28,8 @@ class RuleMatcher:
         instances = self.instances
         rows = np.concatenate([instances.row_of, np.full((1, instances.row_of.shape[1]), GOLD)])
         gold_shift = np.full((1, len(instances)), GOLD * matrix.size)
-        self._shift: Int64s = np.concatenate([instances.shift[1:], gold_shift])
-        self._offset: Int64s = self._shift - rows[:, instances.template] * matrix.size
+        shift = np.concatenate([instances.shift[1:], gold_shift])
+        self._offset: Int64s = shift - rows[:, instances.template] * matrix.size
         self._first_list: Int64s = np.asarray(matrix.first_list, np.int64)[rows]
 
     def set_tag(self, places: Int64s, tag: int) -> None:
@@ -61,29 +63,32 @@ class RuleMatcher:
         source, lengths = self.matrix.lists.shortest(np.where(first < 0, -1, first + _with_gold(contexts)))
         return source, lengths * self.instances.counts.take(contexts.templates)
 
-    def right_matches(self, contexts: Contexts, source: Int64s) -> Int64s:
-        """Return the numbers of contexts, once for each right tag they hold at, found in the lists of `source`."""
-        templates = contexts.templates
-        wanted = _with_gold(contexts)
+    def count_right(self, keys: Int64s, contexts: Contexts, source: Int64s, right: Flags) -> Int32s:
+        """Return how many right tags each context holds at, found in the lists of `source`."""
         # Pairs of a context and an instance of its template.
-        context, instance = self.instances.of_templates(templates)
-        condition = source.take(context)
-        lists = self._first_list[condition, templates.take(context)] + wanted[condition, context]
+        context, instance = self.instances.of_templates(contexts.templates)
+        condition, templates = source.take(context), contexts.templates.take(context)
+        lists = self._first_list[condition, templates] + _with_gold(contexts)[condition, context]
+        offset = self._offset[condition, instance]
+        if has_core() and not self.keys.merges:
+            from ensemble_deid import _core
+
+            counts: Int32s = np.zeros(len(contexts), np.int32)
+            listed = (self.matrix.lists.places, self.matrix.lists.starts)
+            _core.count_matches(
+                self.keys.compiled, right, listed, (lists, offset, instance, context), (keys, contexts.tags), counts
+            )
+            return counts
         # Pairs times the places of their lists.
         places, pair = self.matrix.lists.gather(lists)
-        places -= self._offset[condition, instance].take(pair)
+        places -= offset.take(pair)
         tag = (contexts.tags + 1).astype(self._tag_bytes.dtype).take(context)
-        (kept,) = (self._tag_bytes.take(places) == tag.take(pair)).nonzero()
-        pair, places = pair.take(kept), places.take(kept)
-        instance, context = instance.take(pair), context.take(pair)
-        holds: Flags = np.ones(len(places), bool)
-        for shift, cells in zip(self._shift, wanted, strict=True):
-            holds &= self.matrix.flat.take(shift.take(instance) + places) == cells.take(context)
-        for own, earlier in self.instances.unequal_pairs():
-            seen = self.matrix.flat.take(own.take(instance) + places)
-            holds &= seen != self.matrix.flat.take(earlier.take(instance) + places)
-        found: Int64s = context[holds]
-        return found
+        holds = self._tag_bytes.take(places) == tag.take(pair)
+        holds &= right.take(places)
+        pair, places = pair[holds], places[holds]
+        found = self.keys.seen(places, instance.take(pair), number_new=False)
+        context = context.take(pair)
+        return np.bincount(context[found == keys.take(context)], minlength=len(contexts)).astype(np.int32)
 
     def _cell(self, row: int, places: Int64s, offset: int) -> CellCodes:
         return self.matrix.flat.take(places + (row * self.matrix.size + offset))

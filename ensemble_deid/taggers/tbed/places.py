@@ -20,20 +20,20 @@ class PlaceLists:
     """
 
     def __init__(self, places: Int64s, starts: Int64s) -> None:
-        self._places = places
-        self._starts = starts
+        self.places = places
+        self.starts = starts
 
     def __getitem__(self, number: int) -> Int64s:
-        return self._places[self._starts[number] : self._starts[number + 1]]
+        return self.places[self.starts[number] : self.starts[number + 1]]
 
     def __len__(self) -> int:
-        return len(self._starts) - 1
+        return len(self.starts) - 1
 
     def gather(self, numbers: Int64s) -> tuple[Int64s, Int64s]:
         """Return all places of several lists, one list after the other, and for each place which list it is of."""
-        starts = self._starts.take(numbers)
-        lengths = self._starts.take(numbers + 1) - starts
-        return self._places.take(ranges(starts, lengths)), np.arange(len(numbers)).repeat(lengths)
+        starts = self.starts.take(numbers)
+        lengths = self.starts.take(numbers + 1) - starts
+        return self.places.take(ranges(starts, lengths)), np.arange(len(numbers)).repeat(lengths)
 
     def shortest(self, numbers: Int64s) -> tuple[Int64s, Int64s]:
         """Return for each column of numbers (conditions, n) the condition with the shortest list, and its length.
@@ -41,7 +41,7 @@ class PlaceLists:
         A number of -1 is a condition without a list, of length `NO_LIST`.
         """
         missing = numbers < 0
-        lengths = self._starts.take(numbers + 1) - self._starts.take(numbers)
+        lengths = self.starts.take(numbers + 1) - self.starts.take(numbers)
         lengths[missing] = NO_LIST
         return lengths.argmin(axis=0), lengths.min(axis=0)
 

@@ -84,9 +84,11 @@ class Selection:
         self._new_tag: Int64s = np.empty(0, np.int64)
         self._context: Int64s = np.empty(0, np.int64)
         self._touched: list[Int64s] = []
-        fixed = candidates.fixed[1 : candidates.size]
-        rank = max(0, len(fixed) - _FIRST_LISTED)
-        self._level = max(limits.min_score, int(np.partition(fixed, rank)[rank])) if len(fixed) else limits.min_score
+        # How many candidates fix at most so many errors each.
+        at_most = np.bincount(candidates.fixed[1 : candidates.size]).cumsum()
+        self._level = limits.min_score
+        if len(at_most):
+            self._level = max(self._level, int(at_most.searchsorted(at_most[-1] - _FIRST_LISTED, side="right")))
         self._list_from_level()
 
     def touch(self, numbers: Int64s) -> None:
