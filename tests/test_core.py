@@ -177,3 +177,23 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
             core.forward_backward(chances, lengths, (eight, eight, last), 2)
     with pytest.raises(ValueError, match="fit"):
         core.likely_tags(np.zeros(4), np.zeros(4, np.int64), 2, 3)
+
+
+@pytest.mark.parametrize("name", ["forward_backward", "likely_tags", "n_best"])
+def test_arrays_of_another_type_are_refused(name: str) -> None:
+    tags, ints, longs = (np.zeros((2, 2)), np.zeros(2), np.zeros(2)), np.full(2, 2, np.int32), np.zeros(4, np.int64)
+    paths, scores = [np.zeros(4, np.int32), np.zeros(2)], (2, 2, 1, 1)
+    sound = {
+        "forward_backward": [[np.eye(2), *tags], ints, [np.ones(8), np.ones(8), np.ones(8)], 2],
+        "likely_tags": [np.zeros(8), longs, 2, 1],
+        "n_best": [[*tags], [np.zeros(8), longs, ints], paths, scores],
+    }[name]
+    call(name, sound)
+    for holder, at in arrays_in(sound):
+        array = holder[at]
+        other: Any = {np.dtype(np.float64): np.int64, np.dtype(np.int64): np.float64}.get(array.dtype, np.float32)
+        # As many bytes, so that only the type is wrong.
+        holder[at] = array.view(other)
+        with pytest.raises(ValueError, match="another type"):
+            call(name, sound)
+        holder[at] = array

@@ -17,6 +17,19 @@ EXACT_SUMS
 #define WIDE
 #endif
 
+static void release(Py_buffer *views, int count) {
+    while (count)
+        PyBuffer_Release(&views[--count]);
+}
+
+/* Take arrays of types 'd', 'i' and 'q', a capital for one to be written; 0 with an exception set. */
+static int take_each(PyObject **arrays, Py_buffer *views, const char *types, int count) {
+    for (int k = 0; k < count; k++)
+        if (take_flat(arrays[k], &views[k], types[k] | 0x20, -1, !(types[k] & 0x20)) < 0)
+            return release(views, k), 0;
+    return 1;
+}
+
 /* Fill `places` with the places of the n largest of `values`, largest first, equal ones in their order. */
 static void largest(const double *values, Py_ssize_t size, Py_ssize_t n, int32_t *places) {
     Py_ssize_t count = 0;
@@ -36,11 +49,13 @@ static void largest(const double *values, Py_ssize_t size, Py_ssize_t n, int32_t
 
 /* likely_tags(values (rows, tags), found int64 (rows, n), tags, n): the n largest of each row, in ascending order. */
 PyObject *core_likely_tags(PyObject *module, PyObject *args) {
-    Py_buffer values, found;
+    Py_buffer b[2];
+    PyObject *arrays[2];
     Py_ssize_t tags, n;
     (void)module;
-    if (!PyArg_ParseTuple(args, "y*w*nn", &values, &found, &tags, &n))
+    if (!PyArg_ParseTuple(args, "OOnn", &arrays[0], &arrays[1], &tags, &n) || !take_each(arrays, b, "dQ", 2))
         return NULL;
+    Py_buffer values = b[0], found = b[1];
     int32_t *places = NULL;
     int fits = n > 0 && n <= tags && tags <= 0xFFFF && values.len % (tags * 8) == 0 && found.len == values.len / tags * n;
     if (!fits)
@@ -60,8 +75,7 @@ PyObject *core_likely_tags(PyObject *module, PyObject *args) {
         }
     }
     free(places);
-    PyBuffer_Release(&values);
-    PyBuffer_Release(&found);
+    release(b, 2);
     if (!places)
         return NULL;
     Py_RETURN_NONE;
@@ -119,11 +133,13 @@ static void search(const Search *s, const double *emissions, const int64_t *like
 PyObject *core_n_best(PyObject *module, PyObject *args) {
     enum { TRANSITIONS, START, END, EMISSIONS, LIKELY, LENGTHS, PATHS, SCORES, ALL };
     Py_buffer b[ALL];
+    PyObject *a[ALL];
     Py_ssize_t time;
     Search s = {0};
     (void)module;
-    if (!PyArg_ParseTuple(args, "(y*y*y*)(y*y*y*)(w*w*)(nnnn)", &b[TRANSITIONS], &b[START], &b[END], &b[EMISSIONS], &b[LIKELY],
-                          &b[LENGTHS], &b[PATHS], &b[SCORES], &time, &s.tags, &s.width, &s.n))
+    if (!PyArg_ParseTuple(args, "(OOO)(OOO)(OO)(nnnn)", &a[TRANSITIONS], &a[START], &a[END], &a[EMISSIONS], &a[LIKELY], &a[LENGTHS],
+                          &a[PATHS], &a[SCORES], &time, &s.tags, &s.width, &s.n)
+        || !take_each(a, b, "ddddqiID", ALL))
         return NULL;
     Py_ssize_t size = b[LENGTHS].len / 4, most = 1 << 20, states = s.width * s.n;
     int fits = size < most && time > 0 && s.tags > 0 && s.width > 0 && s.n > 0 && time < most && s.tags <= 0xFFFF && s.width <= s.tags &&
@@ -157,8 +173,7 @@ PyObject *core_n_best(PyObject *module, PyObject *args) {
         Py_END_ALLOW_THREADS
     }
     free(s.score), free(s.next), free(s.in), free(s.chosen), free(s.from);
-    for (int k = 0; k < ALL; k++)
-        PyBuffer_Release(&b[k]);
+    release(b, ALL);
     if (!fits)
         return NULL;
     Py_RETURN_NONE;
@@ -209,10 +224,12 @@ static void passes(const Chances *c, Py_ssize_t length, double *forward, double 
 PyObject *core_forward_backward(PyObject *module, PyObject *args) {
     enum { MOVES, TURNED, START, END, LENGTHS, FORWARD, BACKWARD, LOCAL, ALL };
     Py_buffer b[ALL];
+    PyObject *a[ALL];
     Py_ssize_t time;
     (void)module;
-    if (!PyArg_ParseTuple(args, "(y*y*y*y*)y*(w*w*w*)n", &b[MOVES], &b[TURNED], &b[START], &b[END], &b[LENGTHS], &b[FORWARD],
-                          &b[BACKWARD], &b[LOCAL], &time))
+    if (!PyArg_ParseTuple(args, "(OOOO)O(OOO)n", &a[MOVES], &a[TURNED], &a[START], &a[END], &a[LENGTHS], &a[FORWARD], &a[BACKWARD],
+                          &a[LOCAL], &time)
+        || !take_each(a, b, "ddddiDDD", ALL))
         return NULL;
     Chances c = {b[MOVES].buf, b[TURNED].buf, b[START].buf, b[END].buf, b[START].len / 8};
     Py_ssize_t size = b[LENGTHS].len / 4, most = 1 << 20;
@@ -237,8 +254,7 @@ PyObject *core_forward_backward(PyObject *module, PyObject *args) {
         Py_END_ALLOW_THREADS
     }
     free(row);
-    for (int k = 0; k < ALL; k++)
-        PyBuffer_Release(&b[k]);
+    release(b, ALL);
     if (!row)
         return NULL;
     Py_RETURN_NONE;
