@@ -32,8 +32,7 @@ def count_contexts(matrix: _Matrix, places: Int64s, instances: Int64s, counts: I
 
 def count_matches(
     matrix: _Matrix,
-    right: Flags,
-    lists: tuple[Int64s, Int64s],
+    lists: tuple[Flags, Int64s, Int64s],
     pairs: tuple[Int64s, Int64s, Int64s, Int64s],
     contexts: tuple[Int64s, Int64s],
     counts: Int32s,
@@ -41,8 +40,8 @@ def count_matches(
 ) -> None:
     """Add to `counts` the right tags at which contexts, given by key and tag, hold.
 
-    `lists` are the places and starts of `PlaceLists`; a pair is the number of its list, the offset at which the places
-    of the list are seen, its instance and its context.
+    `lists` are the right tags, and the places and starts of `PlaceLists`; a pair is the number of its list, the offset
+    at which the places of the list are seen, its instance and its context.
     """
 
 def find_keys(index: _Index, keys: Int64s, numbers: Int64s, /) -> None:

@@ -102,11 +102,11 @@ def contexts() -> dict[str, list[Any]]:
     place, zero, key = longs.values()
     matrix = [cells, np.zeros(3, np.uint8), np.ones(1, bool), looks, 2]
     index = [np.full(16, -2), np.zeros(16, np.int32), np.zeros(2, np.int64), 1, 63]
-    lists, pair = [place, np.array([0, 1])], [zero, zero, zero, zero]
+    lists, pair = [np.ones(3, bool), place, np.array([0, 1])], [zero, zero, zero, zero]
     return {
         "context_keys": [matrix, place, zero, np.empty(1, np.int64)],
         "count_contexts": [matrix, place, zero, np.zeros(2, np.int32)],
-        "count_matches": [matrix, np.ones(3, bool), lists, pair, [key, zero], np.zeros(1, np.int32)],
+        "count_matches": [matrix, lists, pair, [key, zero], np.zeros(1, np.int32)],
         "find_keys": [index, key, np.empty(1, np.int64)],
         "place_keys": [index, key, 0],
     }

@@ -133,7 +133,7 @@ PyObject *core_count_matches(PyObject *module, PyObject *args)
     Matrix m;
     int held = 0;
     (void)module;
-    if (!PyArg_ParseTuple(args, "OO(OO)(OOOO)(OO)O", &matrix, &arrays[RIGHT], &arrays[PLACES], &arrays[STARTS], &arrays[LIST],
+    if (!PyArg_ParseTuple(args, "O(OOO)(OOOO)(OO)O", &matrix, &arrays[RIGHT], &arrays[PLACES], &arrays[STARTS], &arrays[LIST],
                           &arrays[OFFSET], &arrays[INSTANCE], &arrays[CONTEXT], &arrays[KEYS],
                           &arrays[TAGS], &arrays[COUNTS]))
         return NULL;

@@ -74,9 +74,9 @@ class RuleMatcher:
             from ensemble_deid import _core
 
             counts: Int32s = np.zeros(len(contexts), np.int32)
-            listed = (self.matrix.lists.places, self.matrix.lists.starts)
+            listed = (right, self.matrix.lists.places, self.matrix.lists.starts)
             _core.count_matches(
-                self.keys.compiled, right, listed, (lists, offset, instance, context), (keys, contexts.tags), counts
+                self.keys.compiled, listed, (lists, offset, instance, context), (keys, contexts.tags), counts
             )
             return counts
         # Pairs times the places of their lists.
