@@ -21,9 +21,10 @@ from ensemble_deid.seeds import generator, group_folds
 from ensemble_deid.stacking.candidates import collect
 from ensemble_deid.stacking.context import CandidateContext
 from ensemble_deid.stacking.dataset import ARRAYS, KEYS, StackingDataset, build_stacking_dataset
-from ensemble_deid.stacking.search import _best_of, sample_rows, settings_grid, strict_f1
+from ensemble_deid.stacking.features import candidate_features, measure_statistics
+from ensemble_deid.stacking.search import _best_of, choose, sample_rows, settings_grid, strict_f1
 from ensemble_deid.stacking.stacker import SETTINGS, STATISTICS, SVM, Stacker
-from ensemble_deid.stacking.svm import ZHAO2020
+from ensemble_deid.stacking.svm import ZHAO2020, Sigmoid, Svm
 from ensemble_deid.taggers.base import Proposals
 
 ONE = {"c_grid": [1.0], "gamma_grid": [0.01], "weight_grid": [1.0]}
@@ -231,6 +232,23 @@ def test_the_search_takes_the_best_of_the_grid_and_a_threshold_given(dataset: St
     assert stacker.threshold == 0.35
     assert stacker.cv_f1 is not None
     assert stacker.cv_f1 > 0.8
+
+
+def test_a_candidate_is_judged_without_the_labels_of_its_fold(dataset: StackingDataset) -> None:
+    table, context = dataset.table, dataset.context
+    statistics = measure_statistics(table, context, dataset.correct)
+    features = candidate_features(table, context, statistics, counted=dataset.correct)
+    chosen = choose(dataset, features, config=CONFIG, progress=lambda message: None)
+    folds = group_folds(context.groups, 3, generator(CONFIG.seed, "stacker search"))
+    decisions = np.zeros(len(dataset))
+    for fold in range(3):
+        train, rest = (dataset.select(np.flatnonzero(part)) for part in (folds != fold, folds == fold))
+        counted = measure_statistics(train.table, train.context, train.correct)
+        seen = candidate_features(train.table, train.context, counted, counted=train.correct)
+        svm = Svm.fit(seen, train.correct, chosen.settings)
+        decisions[folds == fold] = svm.decision_function(candidate_features(rest.table, rest.context, counted))
+    expected = Sigmoid.fit(decisions, dataset.correct).probability(decisions)
+    np.testing.assert_allclose(chosen.probability, expected, rtol=1e-9)
 
 
 def test_labels_that_no_note_had_are_left_to_the_submodels(dataset: StackingDataset, tmp_path: Path) -> None:

@@ -45,18 +45,30 @@ def candidate_features(
     For the candidates that the statistics were counted on, pass as `counted` which of them are correct: each one's
     own group (its patient, or site) is then left out of its statistics.
     """
-    keys = statistics_keys(table, context)
-    learned = statistics.columns(keys, own_correct=counted, own_group=None if counted is None else context.groups)
     parts = [
         _confidence(table),
         _competition(table),
         np.eye(len(table.labels))[table.label],
         context.form,
         _elsewhere(table, context),
-        learned,
+        learned(table, context, statistics, counted=counted),
         context.more.values,
     ]
     return np.concatenate(parts, axis=1)
+
+
+def learned(
+    table: CandidateTable, context: CandidateContext, statistics: KeyStatistics, *, counted: Flags | None = None
+) -> Floats:
+    """Return the columns of the feature matrix that come from the statistics."""
+    own_group = None if counted is None else context.groups
+    return statistics.columns(statistics_keys(table, context), own_correct=counted, own_group=own_group)
+
+
+def statistics_columns(features: Floats, context: CandidateContext) -> slice:
+    """Return where `learned` stands in a feature matrix."""
+    after = features.shape[1] - context.more.values.shape[1]
+    return slice(after - 2 * len(KINDS), after)
 
 
 def _learner_confidence(table: CandidateTable) -> Floats:

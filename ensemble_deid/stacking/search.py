@@ -15,6 +15,7 @@ from ensemble_deid.reproducible import one_thread
 from ensemble_deid.seeds import generator, group_folds
 from ensemble_deid.stacking.candidates import CandidateTable
 from ensemble_deid.stacking.dataset import StackingDataset
+from ensemble_deid.stacking.features import learned, measure_statistics, statistics_columns
 from ensemble_deid.stacking.sequence_scores import pooled_with_sequences
 from ensemble_deid.stacking.svm import ZHAO2020, Sigmoid, Svm, SvmSettings
 
@@ -26,9 +27,8 @@ _THRESHOLDS = tuple(k / 100 for k in range(5, 96, 5))
 class Chosen:
     """The result of the search: SVM settings, sigmoid, and by cross-validation the best threshold and its F1.
 
-    That F1 is slightly optimistic (by about 0.1 points where it was measured): settings and threshold were chosen on
-    it, and the statistics behind the features are counted once, over the groups of all folds. `probability` (n,) is
-    each candidate's, by an SVM that did not see its group, pooled with the sequence models' where it is so configured.
+    That F1 is slightly optimistic: settings and threshold were chosen on it. `probability` (n,) is each candidate's, by
+    an SVM and statistics that did not see its group, pooled with the sequence models' where it is so configured.
     """
 
     settings: SvmSettings
@@ -51,10 +51,21 @@ def strict_f1(table: CandidateTable, scores: Floats, threshold: float, correct: 
     return f1_score(true_positives, gold=n_gold, system=found)
 
 
-def _decisions(features: Floats, correct: Flags, folds: Int64s, settings: SvmSettings) -> Floats:
-    """Return the decision function of each row, by an SVM trained without its fold."""
-    out = np.zeros(len(features))
-    for fold in np.unique(folds).tolist():
+def _without_fold(dataset: StackingDataset, features: Floats, held_out: Flags, *, least: int) -> Floats:
+    """Return the features with statistics of the groups that are not held out; `least` patients have each key."""
+    out, columns = features.copy(), statistics_columns(features, dataset.context)
+    inside, outside = np.flatnonzero(~held_out), np.flatnonzero(held_out)
+    train, rest = dataset.select(inside), dataset.select(outside)
+    statistics = measure_statistics(train.table, train.context, train.correct, min_patients=least)
+    out[inside, columns] = learned(train.table, train.context, statistics, counted=train.correct)
+    out[outside, columns] = learned(rest.table, rest.context, statistics)
+    return out
+
+
+def _decisions(by_fold: Sequence[Floats], correct: Flags, folds: Int64s, settings: SvmSettings) -> Floats:
+    """Return the decision function of each row, by an SVM trained without its fold, on that fold's features."""
+    out = np.zeros(len(folds))
+    for fold, features in zip(np.unique(folds).tolist(), by_fold, strict=True):
         held_out = folds == fold
         out[held_out] = _decided(features[~held_out], correct[~held_out], features[held_out], settings)
     return out
@@ -75,24 +86,30 @@ def with_settings(config: Config, settings: SvmSettings) -> Config:
     return config.model_copy(update={"stack": config.stack.model_copy(update=grid)})
 
 
+def least_patients(config: Config) -> int:
+    """Return how many patients must have a key for its statistics to be kept."""
+    return config.min_patients_outside if config.shareable else 1
+
+
 def choose(dataset: StackingDataset, features: Floats, *, config: Config, progress: Callable[[str], None]) -> Chosen:
     """Search the grid on a sample of groups, then choose sigmoid and threshold for the best settings on all data.
 
-    Gold spans that no submodel proposed count against recall. Ties go to the settings that come first in the grid,
-    and to the threshold nearest to one half.
+    The statistics among the features are counted again without each fold. Gold spans that no submodel proposed count
+    against recall. Ties go to the settings that come first in the grid, and to the threshold nearest to one half.
     """
     options = config.stack
     rng = generator(config.seed, "stacker search")
     grid = settings_grid(options)
     best = grid[0]
     if len(grid) > 1:
-        best = _search(dataset, features, grid, rng, size=options.search_candidates, jobs=config.jobs)
+        best = _search(dataset, features, grid, rng, config=config)
     folds = group_folds(dataset.context.groups, _FOLDS, rng)
     numbers = np.unique(folds).tolist()
     fitted = [sample_rows(np.flatnonzero(folds != fold), options.fit_candidates, rng) for fold in numbers]
     tasks = (
-        delayed(_decided)(features[rows], dataset.correct[rows], features[folds == fold], best)
+        delayed(_decided)(nested[rows], dataset.correct[rows], nested[folds == fold], best)
         for fold, rows in zip(numbers, fitted, strict=True)
+        for nested in [_without_fold(dataset, features, folds == fold, least=least_patients(config))]
     )
     decisions = np.zeros(len(features))
     for fold, values in zip(numbers, in_processes(tasks, jobs=config.jobs), strict=True):
@@ -113,20 +130,21 @@ def _search(
     grid: Sequence[SvmSettings],
     rng: np.random.Generator,
     *,
-    size: int,
-    jobs: int,
+    config: Config,
 ) -> SvmSettings:
     """Return the settings with the best cross-validated strict F1 on a sample of groups."""
     groups = dataset.context.groups
-    rows = _sample(groups, size, rng)
+    rows = _sample(groups, config.stack.search_candidates, rng)
     folds = group_folds([groups[i] for i in rows.tolist()], _FOLDS, rng)
-    part, truth = dataset.table.select(rows), dataset.correct[rows]
+    part, least = dataset.select(rows), least_patients(config)
+    held_out = [np.isin(np.arange(len(dataset)), rows[folds == fold]) for fold in np.unique(folds).tolist()]
+    by_fold = [_without_fold(dataset, features, rest, least=least)[rows] for rest in held_out]
     n_gold = round(dataset.n_gold * len(rows) / max(1, len(dataset)))
-    calls = (delayed(_decisions)(features[rows], truth, folds, settings) for settings in grid)
+    calls = (delayed(_decisions)(by_fold, part.correct, folds, settings) for settings in grid)
     f1s = []
-    for decisions in in_processes(calls, jobs=jobs):
-        probability = Sigmoid.fit(decisions, truth).probability(decisions)
-        f1s.append(_rank(_best_of(part, probability, truth, n_gold)[1]))
+    for decisions in in_processes(calls, jobs=config.jobs):
+        probability = Sigmoid.fit(decisions, part.correct).probability(decisions)
+        f1s.append(_rank(_best_of(part.table, probability, part.correct, n_gold)[1]))
     return grid[int(np.argmax(f1s))]
 
 

@@ -21,7 +21,7 @@ from ensemble_deid.seeds import generator
 from ensemble_deid.stacking.context import MENTIONS, extract_candidates
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.features import candidate_features, measure_statistics
-from ensemble_deid.stacking.search import choose, sample_rows
+from ensemble_deid.stacking.search import choose, least_patients, sample_rows
 from ensemble_deid.stacking.sequence_scores import pooled_with_sequences
 from ensemble_deid.stacking.single_tokens import HIGHEST, single_tokens
 from ensemble_deid.stacking.site_stage import ScoredCandidates, SiteStage
@@ -78,8 +78,7 @@ class Stacker:
     ) -> tuple["Stacker", Floats]:
         """Fit as `fit` does; return with it each candidate's probability by cross-validation, (n,)."""
         table, correct = dataset.table, dataset.correct
-        least = config.min_patients_outside if config.shareable else 1
-        statistics = measure_statistics(table, dataset.context, correct, min_patients=least)
+        statistics = measure_statistics(table, dataset.context, correct, min_patients=least_patients(config))
         features = candidate_features(table, dataset.context, statistics, counted=correct)
         progress(
             f"stacker: {len(table)} candidates, {int(correct.sum())} of them correct, {features.shape[1]} features"
