@@ -34,6 +34,7 @@ from ensemble_deid.training.ablate import (
     without_patterns,
 )
 from ensemble_deid.training.train import train
+from research import ablation as by_site
 
 
 @pytest.fixture
@@ -315,3 +316,18 @@ def test_an_exported_model_is_scored_as_it_was_trained(tiny_model: Path, tiny_de
     rows = rows_of(tmp_path / "exported", tiny_dev, rows="as-trained")
     fitted = [row for row in rows_of(tiny_model, tiny_dev) if not row.name.startswith("without")]
     assert rows == fitted
+
+
+def test_stored_candidates_are_enough_to_leave_out_any_part(
+    tiny_model: Path, tiny_train: Path, tiny_dev: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    by_site.main([str(tiny_model), str(tiny_train)])
+    rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()[2:]]
+    assert [row[0] for row in rows][:3] == ["whole", "mean log odds, no SVM", "neural alone"]
+    assert {f"without {part}" for part in ("regex", "crf", "regex and tbed", "the net", "lists")} < {r[0] for r in rows}
+    assert {len(row) for row in rows} == {7}
+    dataset = StackingDataset.load(tiny_model / "private")
+    kinds = {name.partition(":")[0] for name in by_site.without_kinds(dataset, "net").context.more.names}
+    assert kinds == {name.partition(":")[0] for name in dataset.context.more.names} - {"net"}
+    with pytest.raises(ModelError, match="other notes"):
+        by_site.main([str(tiny_model), str(tiny_dev)])
