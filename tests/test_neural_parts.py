@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_notes import SCHEME, no_progress, plain, tiny_batch, tiny_notes
+from tiny_notes import SCHEME, plain, tiny_batch, tiny_notes
 
 from ensemble_deid.config import NeuralConfig
 from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.batch import Batch, select_documents
+from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.neural.arrays import network_shapes, positional_encoding
 from ensemble_deid.taggers.neural.encoders import (
     Bilstm,
@@ -21,10 +22,10 @@ from ensemble_deid.taggers.neural.encoders import (
     character_encoder,
 )
 from ensemble_deid.taggers.neural.encoding import UNKNOWN, SequenceBatch, Sizes, encode, learn_vocabularies
+from ensemble_deid.taggers.neural.fitting import _loss
 from ensemble_deid.taggers.neural.names import characters_of, read_names, train_on_names
 from ensemble_deid.taggers.neural.network import CrfLayer, TaggingNetwork, TensorInputs, TorchNetwork
 from ensemble_deid.taggers.neural.tagger import NeuralTagger, score_tokens
-from ensemble_deid.taggers.neural.training import _step
 from ensemble_deid.taggers.sequences import merge_lines
 
 SMALL: dict[str, Any] = {
@@ -73,9 +74,7 @@ def settings(parts: str, names: str) -> NeuralConfig:
 
 
 def fit(config: NeuralConfig) -> NeuralTagger:
-    return NeuralTagger.fit(
-        tiny_batch(TRAIN), None, scheme=SCHEME, config=config, seed=13, device="cpu", progress=no_progress
-    )
+    return NeuralTagger.fit(tiny_batch(TRAIN), None, FitOptions(SCHEME, config, seed=13))
 
 
 @pytest.mark.parametrize("parts", PARTS)
@@ -264,9 +263,9 @@ def test_words_are_dropped_alike_wherever_they_stand_and_the_corpus_is_not_chang
     losses = []
     for mixed in (False, True):
         random = np.random.default_rng(1)
-        step = _step(network, encoded, gold, sequences, config, random=random, device=torch.device("cpu"), mixed=mixed)
-        losses.append(float(step.detach()))
-        assert step.dtype == torch.float32
+        one = _loss(network, encoded, gold, sequences, dropped=config.word_dropout, random=random, mixed=mixed)
+        losses.append(float(one.detach()))
+        assert one.dtype == torch.float32
     words = seen[0].words.numpy()
     assert (words[0] == words[1][::-1]).all()
     draw = np.random.default_rng(1).random(3)

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_encoder import tiny_encoder, tiny_tokenizer, write_tiny_encoder
-from tiny_notes import SCHEME, no_progress, plain, tiny_batch, tiny_notes
+from tiny_notes import SCHEME, plain, tiny_batch, tiny_notes
 
 from ensemble_deid.config import TransformerConfig
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.note.document import Document
+from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.transformer import source
 from ensemble_deid.taggers.transformer.pieces import CASES, GAPS, cut_into_pieces, learn_pieces, windows
 from ensemble_deid.taggers.transformer.quantisation import dequantise, quantise
@@ -91,9 +92,7 @@ def test_weights_are_stored_in_half_precision_when_configured(tmp_path: Path) ->
     sizes = []
     for half in (True, False):
         config = SMALL.model_copy(update={"half_precision_weights": half, "epochs": 1})
-        fitted = TransformerTagger.fit(
-            tiny_batch(tiny_notes(4)), None, scheme=SCHEME, config=config, seed=1, device="cpu", progress=no_progress
-        )
+        fitted = TransformerTagger.fit(tiny_batch(tiny_notes(4)), None, FitOptions(SCHEME, config, seed=1))
         fitted.save(tmp_path)
         sizes.append((tmp_path / WEIGHTS).stat().st_size)
     assert sizes[0] < 0.6 * sizes[1]
@@ -166,7 +165,7 @@ def test_weights_in_eight_bits_are_nearly_the_same_and_a_quarter_of_the_size(tmp
 
 def test_a_model_predicts_with_weights_in_eight_bits(tmp_path: Path) -> None:
     batch = tiny_batch(tiny_notes(6))
-    fitted = TransformerTagger.fit(batch, None, scheme=SCHEME, config=SMALL, seed=1, device="cpu", progress=no_progress)
+    fitted = TransformerTagger.fit(batch, None, FitOptions(SCHEME, SMALL, seed=1))
     fitted.save(tmp_path)
     assert SMALL.encoder not in (tmp_path / SETTINGS).read_text(encoding="utf-8"), "where it was trained"
     before = (tmp_path / WEIGHTS).stat().st_size

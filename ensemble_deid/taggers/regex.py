@@ -8,7 +8,7 @@ from ensemble_deid.config import RegexConfig
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.tags import TagScheme
-from ensemble_deid.taggers.base import Progress, Proposals
+from ensemble_deid.taggers.base import FitOptions, Proposals
 from ensemble_deid.taggers.confidence import SourceConfidence
 
 FILE = "regex.json"
@@ -24,17 +24,7 @@ class RegexTagger:
     confidence: SourceConfidence
 
     @classmethod
-    def fit(
-        cls,
-        train: Batch,
-        dev: Batch | None,
-        *,
-        scheme: TagScheme,
-        config: RegexConfig,
-        seed: int,
-        device: str,
-        progress: Progress,
-    ) -> Self:
+    def fit(cls, train: Batch, dev: Batch | None, options: FitOptions) -> Self:
         """Measure the precision of each pattern; nothing else is learned."""
         return cls(SourceConfidence.measured(train.initial, (document.spans for document in train.documents)))
 

@@ -44,7 +44,7 @@ from ensemble_deid.reproducible import one_thread
 from ensemble_deid.seeds import generator
 from ensemble_deid.stacking.site_stage import ScoredCandidates, SiteStage
 from ensemble_deid.stacking.stacker import SITE, Stacker
-from ensemble_deid.taggers.base import Proposals
+from ensemble_deid.taggers.base import FitOptions, Proposals
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.training.harvest import HarvestLimits, frequent_sentences, harvest_patterns
 from ensemble_deid.training.model_additions import addition
@@ -180,12 +180,12 @@ def site_rules(
     fitted = TbedTagger.fit(
         ensemble.feature_extractor.extract([note.view for note in notes]),
         None,
-        scheme=ensemble.scheme,
-        config=config.model_copy(update={"min_patients": max(config.min_patients, min_patients)}),
-        seed=ensemble.config.seed,
-        device="cpu",
-        progress=lambda said: None,
-        start=tagger,
+        FitOptions(
+            ensemble.scheme,
+            config.model_copy(update={"min_patients": max(config.min_patients, min_patients)}),
+            seed=ensemble.config.seed,
+            start=tagger,
+        ),
     )
     new = len(fitted.rules) - len(tagger.rules)
     return (tagger.with_rules(fitted.rules), new) if new else (None, 0)

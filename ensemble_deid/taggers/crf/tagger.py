@@ -20,7 +20,7 @@ from ensemble_deid.features.table import Column
 from ensemble_deid.features.vocabulary import patient_of_token, patients_by_value
 from ensemble_deid.features.windows import Window, codes_at, joined_column
 from ensemble_deid.note.tags import TagScheme
-from ensemble_deid.taggers.base import Progress, Proposals
+from ensemble_deid.taggers.base import FitOptions, Proposals
 from ensemble_deid.taggers.chain import LinearChain
 from ensemble_deid.taggers.crf.crfsuite_file import read_crfsuite
 from ensemble_deid.taggers.crf.weights import CrfWeights, WindowWeights
@@ -42,22 +42,13 @@ class CrfTagger:
     chain: LinearChain = field(repr=False)
 
     @classmethod
-    def fit(
-        cls,
-        train: Batch,
-        dev: Batch | None,
-        *,
-        scheme: TagScheme,
-        config: CrfConfig,
-        seed: int,
-        device: str,
-        progress: Progress,
-    ) -> Self:
+    def fit(cls, train: Batch, dev: Batch | None, options: FitOptions) -> Self:
         """Train with L-BFGS. `dev` is not used: the penalties and the number of iterations are settings."""
         # Here, not above: only training needs it, and it takes a second to load.
         with needs_extra("train", "training a CRF"):
             import sklearn_crfsuite
 
+        scheme, config = options.scheme, options.config
         columns, starts = _columns(train, config)
         gold = train.gold(scheme)
         with tempfile.TemporaryDirectory() as folder:
@@ -74,7 +65,9 @@ class CrfTagger:
             bounds = [*starts.tolist(), len(gold)]
             names = scheme.tags
             labels = [[names[code] for code in gold[a:b].tolist()] for a, b in itertools.pairwise(bounds)]
-            progress(f"CRF: {len(starts)} sequences, {len(columns)} windows, {config.max_iterations} iterations")
+            options.progress(
+                f"CRF: {len(starts)} sequences, {len(columns)} windows, {config.max_iterations} iterations"
+            )
             patient = patient_of_token(train.documents, train.tokens)
             crf.fit(_Items(columns, bounds, patient, min_patients=config.min_patients), labels)
             weights = CrfWeights.of_crfsuite(read_crfsuite(path.read_bytes()))

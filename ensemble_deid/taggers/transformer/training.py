@@ -1,6 +1,6 @@
 """Fine-tuning: windows of about one length together, loss on the first piece of each token."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,10 @@ from ensemble_deid.arrays import Int32s
 from ensemble_deid.config import TransformerConfig
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.note.tags import TagScheme
-from ensemble_deid.seeds import derive_seed, generator
-from ensemble_deid.taggers.base import Progress
-from ensemble_deid.taggers.device import bfloat16_helps, choose_device, to_device, torch_on_one_thread
-from ensemble_deid.taggers.inherit import Axis, inherit_weights
+from ensemble_deid.seeds import generator
+from ensemble_deid.taggers.base import FitOptions
+from ensemble_deid.taggers.device import bfloat16_helps, choose_device, to_device
+from ensemble_deid.taggers.inherit import Axis, inherit_weights, seeded, train_epoch
 from ensemble_deid.taggers.transformer.arrays import ArrayClassifier, is_plain_bert
 from ensemble_deid.taggers.transformer.network import (
     EncoderClassifier,
@@ -36,18 +35,10 @@ if TYPE_CHECKING:
 _UNSEEN = "\0unseen"
 
 
-def fit_encoder(
-    tagger: "type[TransformerTagger]",
-    train: Batch,
-    *,
-    scheme: TagScheme,
-    config: TransformerConfig,
-    seed: int,
-    device: str,
-    progress: Progress,
-    start: "TransformerTagger | None",
-) -> "TransformerTagger":
+def fit_encoder(tagger: "type[TransformerTagger]", train: Batch, options: FitOptions) -> "TransformerTagger":
     """Return a tagger with a fine-tuned encoder, as `TransformerTagger.fit` says."""
+    config: TransformerConfig = options.config
+    start: TransformerTagger | None = options.start
     if start is None:
         source = load_encoder(config.encoder)
     else:
@@ -55,40 +46,41 @@ def fit_encoder(
     longest = longest_window(source.encoder)
     if longest is not None and config.window > longest:
         raise ConfigError(f"transformer.window: the encoder reads at most {longest} pieces, not {config.window}")
-    place = choose_device(device)
-    with torch_on_one_thread(), torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
-        torch.manual_seed(derive_seed(seed, "transformer"))
+    device = choose_device(options.device)
+    with seeded(device, options.seed, "transformer"):
         vocabulary = learn_pieces(train, config.features)
         sizes = [len(values) + 1 for values in vocabulary.values()]
-        module = EncoderClassifier(source.encoder, len(scheme.tags), sizes, dropout=config.dropout)
+        module = EncoderClassifier(source.encoder, len(options.scheme.tags), sizes, dropout=config.dropout)
         fitted = tagger(
-            scheme,
+            options.scheme,
             config,
             encoder_config=source.config,
             tokenizer=source.tokenizer,
             cut=cut_of(source.tokenizer) if start is None else start.cut,
             vocabulary=vocabulary,
-            network=TorchClassifier(module, place),
+            network=TorchClassifier(module, device),
         )
         if start is not None:
-            progress(f"transformer: starts with {_inherit(module, fitted, start)} arrays of the model to start from")
+            taken = _inherit(module, fitted, start)
+            options.progress(f"transformer: starts with {taken} arrays of the model to start from")
         pieces = fitted.pieces(train)
         fine_tune(
             module,
             windows(train.tokens, pieces, size=config.window, overlap=config.training_overlap),
             pieces,
-            train.gold(scheme),
+            train.gold(options.scheme),
             fitted.special_pieces(),
-            config=config,
-            seed=seed,
-            device=place,
-            progress=progress,
+            options=options,
+            device=device,
         )
     # Back on the CPU: it is sent between processes, some of which may not have the device.
     module.cpu()
     if config.half_precision_weights:
-        _round_to_half(module)
-    if place.type == "cuda" or not is_plain_bert(source.config):
+        # Rounded to what half precision holds, a model predicts the same before and after the disk.
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.copy_(parameter.half().float())
+    if device.type == "cuda" or not is_plain_bert(source.config):
         return fitted
     return replace(fitted, network=ArrayClassifier(fitted.network.weights, source.config))
 
@@ -100,15 +92,7 @@ def _inherit(module: EncoderClassifier, new: "TransformerTagger", start: "Transf
     for k, name in enumerate(new.vocabulary):
         old = (_UNSEEN, *start.vocabulary[name]) if list(start.vocabulary)[k : k + 1] == [name] else ()
         axes[f"features.{k}.weight"] = (((_UNSEEN, *new.vocabulary[name]), old), None)
-    taken, of = inherit_weights(module, dequantise(start.network.weights), axes=axes)
-    return f"{taken} of {of}"
-
-
-def _round_to_half(network: EncoderClassifier) -> None:
-    """Round the weights to what half precision holds, so that a model predicts the same before and after the disk."""
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.copy_(parameter.half().float())
+    return inherit_weights(module, dequantise(start.network.weights), axes=axes)
 
 
 def fine_tune(
@@ -118,14 +102,13 @@ def fine_tune(
     gold: Int32s,
     special: SpecialPieces,
     *,
-    config: TransformerConfig,
-    seed: int,
+    options: FitOptions,
     device: torch.device,
-    progress: Callable[[str], None],
 ) -> None:
     """Train all weights in place with AdamW, a linear warm-up and a linear descent to nothing (Johnson et al. 2020)."""
+    config: TransformerConfig = options.config
     network.to(device)
-    random = generator(seed, "transformer batches")
+    random = generator(options.seed, "transformer batches")
     n_batches = sum(1 for _ in batches(found, pieces, special, batch_pieces=config.batch_pieces))
     # The shuffle can make a batch or two more in one epoch than in another; the schedule needs no more than this.
     total = max(1, config.epochs * n_batches)
@@ -134,21 +117,11 @@ def fine_tune(
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / warm_up, max(0.0, (total - step) / max(1, total - warm_up)))
     )
-    mixed = bfloat16_helps(device)
     for epoch in range(1, config.epochs + 1):
-        network.train()
-        # Summed on the device: reading one would synchronise at every step.
-        losses, steps = torch.zeros((), dtype=torch.float64, device=device), 0
-        for batch in batches(found, pieces, special, batch_pieces=config.batch_pieces, random=random):
-            loss = _loss(network, batch, gold, device=device, mixed=mixed)
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(network.parameters(), config.gradient_clip)
-            optimizer.step()
-            schedule.step()
-            losses += loss.detach()
-            steps += 1
-        progress(f"transformer: epoch {epoch}/{config.epochs}, loss {float(losses) / max(1, steps):.4f}")
+        shuffled = batches(found, pieces, special, batch_pieces=config.batch_pieces, random=random)
+        losses = (_loss(network, batch, gold, device) for batch in shuffled)
+        loss = train_epoch(network, losses, optimizer, schedule, clip=config.gradient_clip)
+        options.progress(f"transformer: epoch {epoch}/{config.epochs}, loss {loss:.4f}")
     network.eval()
 
 
@@ -162,8 +135,8 @@ def _groups(network: EncoderClassifier, config: TransformerConfig) -> list[dict[
     ]
 
 
-def _loss(network: EncoderClassifier, batch: WindowBatch, gold: Int32s, *, device: torch.device, mixed: bool) -> Tensor:
-    with torch.autocast(device.type, dtype=torch.bfloat16, enabled=mixed):
+def _loss(network: EncoderClassifier, batch: WindowBatch, gold: Int32s, device: torch.device) -> Tensor:
+    with torch.autocast(device.type, dtype=torch.bfloat16, enabled=bfloat16_helps(device)):
         scores = network(windows_to_tensors(batch.windows, device))
     window, place = to_device(batch.window, device), to_device(batch.place, device)
     tags = to_device(gold[batch.rows].astype(np.int64), device)
