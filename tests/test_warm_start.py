@@ -64,9 +64,8 @@ def test_rows_and_columns_are_matched_by_what_they_stand_for() -> None:
 
     new, old = Toy(3, 100.0), Toy(2, 0.0)
     axes = {"table": ((["a", "b", "c"], ["c", "a"]), (["a", "b", "c"], ["c", "a"]))}
-    assert (
-        inherit_weights(new, {name: value.numpy() for name, value in old.state_dict().items()}, axes=axes) == "2 of 3"
-    )
+    start = {name: value.numpy() for name, value in old.state_dict().items()}
+    assert inherit_weights(new, start, axes=axes) == "2 of 3"
     expected = np.array([[3.0, 101.0, 2.0], [103.0, 104.0, 105.0], [1.0, 107.0, 0.0]])
     assert np.array_equal(new.table.detach().numpy(), expected)
     assert new.same.detach().unique().tolist() == [0.0]

@@ -20,12 +20,10 @@ from ensemble_deid.reproducible import one_thread
 from ensemble_deid.seeds import generator
 from ensemble_deid.stacking.context import MENTIONS, extract_candidates
 from ensemble_deid.stacking.dataset import StackingDataset
-from ensemble_deid.stacking.features import candidate_features, measure_statistics
+from ensemble_deid.stacking.features import KeyStatistics, candidate_features, measure_statistics
 from ensemble_deid.stacking.search import choose, sample_rows
-from ensemble_deid.stacking.sequence_scores import pooled_with_sequences
-from ensemble_deid.stacking.single_tokens import HIGHEST, single_tokens
+from ensemble_deid.stacking.sequence_scores import HIGHEST, pooled_with_sequences, single_tokens
 from ensemble_deid.stacking.site_stage import ScoredCandidates, SiteStage
-from ensemble_deid.stacking.statistics import KeyStatistics
 from ensemble_deid.stacking.svm import Sigmoid, Svm
 from ensemble_deid.taggers.base import Proposals
 

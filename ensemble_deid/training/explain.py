@@ -21,7 +21,7 @@ from ensemble_deid.note.reading import Reading, read
 from ensemble_deid.note.span import Span, SpanKey
 from ensemble_deid.reproducible import one_thread
 from ensemble_deid.stacking.candidates import collect
-from ensemble_deid.stacking.single_tokens import SOURCE
+from ensemble_deid.stacking.sequence_scores import SOURCE
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.taggers.tbed.rule_words import rule_in_words
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
@@ -39,7 +39,7 @@ class Proposal:
     """A submodel's confidence in a span; `answer` says that the span is in the submodel's own answer.
 
     Where `submodel` is `NET` or `token`, no submodel is meant: the net under them made a candidate of the place, or the
-    span is a single token that no candidate covers (`stacking/single_tokens.py`). Their confidence is the span's
+    span is a single token that no candidate covers (`stacking/sequence_scores.py`). Their confidence is the span's
     probability, since they have none of their own.
     """
 

@@ -23,7 +23,7 @@ from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.dataset import StackingDataset, build_stacking_dataset
 from ensemble_deid.stacking.search import with_settings
-from ensemble_deid.stacking.single_tokens import single_tokens
+from ensemble_deid.stacking.sequence_scores import single_tokens
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import Progress, Proposals
 

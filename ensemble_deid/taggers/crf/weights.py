@@ -7,7 +7,7 @@ hashed, so no two collide.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -119,15 +119,7 @@ class CrfWeights:
 
     def compact(self) -> "CrfWeights":
         """Return a copy with weights in single precision."""
-        return CrfWeights(
-            self.labels,
-            self.columns,
-            self.windows,
-            counts=self.counts,
-            label=self.label,
-            weight=self.weight.astype(np.float32),
-            transitions=self.transitions,
-        )
+        return replace(self, weight=self.weight.astype(np.float32))
 
     def to_bytes(self) -> bytes:
         """Return the file's bytes. The same weights give the same bytes."""
