@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
-from ensemble_deid.evaluation.render.html.markup import Html, element, join, static_page
-from ensemble_deid.evaluation.render.html.tables import data_table
+from ensemble_deid.evaluation.render.html.markup import Html, data_table, element, join, phi_warning, static_page
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.patterns import find_all
 from ensemble_deid.model.ensemble import Ensemble, view_of
@@ -284,9 +283,14 @@ def outcome_text(candidate: Candidate, explanation: Explanation) -> str:
 def explanation_page(explanation: Explanation, *, text: str | None) -> str:
     """Return a page that loads nothing and runs nothing; with the note's `text` it quotes spans, which are PHI."""
     title = f"How the model reads {explanation.note}"
+    if text is None:
+        rest = " Rules hold words of the training notes."
+        warning = phi_warning(rest, strong="This page may still identify patients.")
+    else:
+        warning = phi_warning(" Keep it where the notes are kept.")
     body = element(
         "body",
-        _warning(text),
+        warning,
         element("h1", title),
         element(
             "p",
@@ -297,14 +301,6 @@ def explanation_page(explanation: Explanation, *, text: str | None) -> str:
         None if explanation.places else element("p", "The model finds nothing in this note."),
     )
     return static_page(title, body, style=_STYLE)
-
-
-def _warning(text: str | None) -> Html:
-    if text is None:
-        strong, rest = "This page may still identify patients.", " Rules hold words of the training notes."
-    else:
-        strong, rest = "This page contains protected health information (PHI).", " Keep it where the notes are kept."
-    return element("p", element("strong", strong), rest, class_="warning", role="note")
 
 
 def _section(place: PlaceExplanation, explanation: Explanation, text: str | None) -> Html:

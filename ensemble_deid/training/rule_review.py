@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ensemble_deid.evaluation.render.html.markup import Html, element, join, static_page
+from ensemble_deid.evaluation.render.html.markup import Html, element, join, phi_warning, static_page
 from ensemble_deid.note.document import Document
 from ensemble_deid.taggers.tbed.rule_text import write_rule
 from ensemble_deid.taggers.tbed.rule_words import rule_in_words
@@ -96,19 +96,10 @@ def review_rules(model: Path, documents: Sequence[Document] | None) -> str:
     loaded = RuleModel.load(model)
     approvals = rule_approvals(model)
     articles = map(_article, rule_cards(loaded, approvals, documents))
-    body = element("body", _warning(documents), element("h1", _TITLE), _facts(loaded, approvals, documents), *articles)
-    return static_page(_TITLE, body, style=_STYLE)
-
-
-def _warning(documents: Sequence[Document] | None) -> Html:
     quotes = "the training notes" if documents is None else "the training notes, and the examples quote notes"
-    return element(
-        "p",
-        element("strong", "This page contains protected health information (PHI)."),
-        f" Rules hold words of {quotes}. Keep it where the notes themselves are kept.",
-        class_="warning",
-        role="note",
-    )
+    warning = phi_warning(f" Rules hold words of {quotes}. Keep it where the notes themselves are kept.")
+    body = element("body", warning, element("h1", _TITLE), _facts(loaded, approvals, documents), *articles)
+    return static_page(_TITLE, body, style=_STYLE)
 
 
 def _facts(model: RuleModel, approvals: RuleApprovals, documents: Sequence[Document] | None) -> Html:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, spread
 from ensemble_deid.evaluation.operating_points import OperatingPoints
 from ensemble_deid.evaluation.render.figures import operating_rows
-from ensemble_deid.evaluation.render.html.markup import Html, element, join
-from ensemble_deid.evaluation.render.html.tables import data_table, number, section
+from ensemble_deid.evaluation.render.html.markup import Html, data_table, element, join, number, section
 from ensemble_deid.evaluation.views import VIEWS
 from ensemble_deid.note.digits import four_digits
 

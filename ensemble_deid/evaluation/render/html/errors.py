@@ -6,8 +6,7 @@ from itertools import pairwise
 
 from ensemble_deid.evaluation.error_list import ERROR_KINDS, Error, ErrorKind, ErrorList
 from ensemble_deid.evaluation.pairs import Pair
-from ensemble_deid.evaluation.render.html.markup import Html, element, join
-from ensemble_deid.evaluation.render.html.tables import data_table, section
+from ensemble_deid.evaluation.render.html.markup import Html, data_table, element, join, section
 from ensemble_deid.note.digits import UNDEFINED, four_digits
 from ensemble_deid.note.span import Span
 

@@ -15,9 +15,8 @@ from ensemble_deid.evaluation.render.figures import (
     side_text,
     site_lines,
 )
-from ensemble_deid.evaluation.render.html.labels import interval_in_percent, verdict
-from ensemble_deid.evaluation.render.html.markup import Html, element
-from ensemble_deid.evaluation.render.html.tables import data_table, named, score_row, section
+from ensemble_deid.evaluation.render.html.labels import interval_in_percent, score_row, verdict
+from ensemble_deid.evaluation.render.html.markup import Html, data_table, element, named, section
 from ensemble_deid.evaluation.scores import Estimate
 from ensemble_deid.evaluation.subgroups import Subgroups
 from ensemble_deid.evaluation.views import VIEWS

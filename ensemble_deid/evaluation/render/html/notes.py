@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ensemble_deid.atomic import open_atomically
-from ensemble_deid.evaluation.render.html.markup import Html, element, join, static_head
+from ensemble_deid.evaluation.render.html.markup import Html, element, join, phi_warning, static_head
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import I2B2_CATEGORIES, category_of
@@ -108,8 +108,7 @@ def notes_page(path: Path, *, title: str, about: str = _ABOUT) -> Iterator[Notes
         stream.write(b'<!DOCTYPE html>\n<html lang="en">')
         page._write(static_head(title, style=_STYLE))
         stream.write(b"<body>")
-        strong = element("strong", "This page contains protected health information (PHI).")
-        warning = element("p", strong, " Keep it where the notes are kept.", class_="warning", role="note")
+        warning = phi_warning(" Keep it where the notes are kept.")
         page._write(join([warning, element("h1", title), element("p", about), element("p", join(legend, " "))]))
         yield page
         page.finish()

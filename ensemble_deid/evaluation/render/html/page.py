@@ -18,8 +18,16 @@ from ensemble_deid.evaluation.render.html.curves import curve_section
 from ensemble_deid.evaluation.render.html.errors import error_section, words_section
 from ensemble_deid.evaluation.render.html.front import FrontPage, front_section, leak_section, summary_section
 from ensemble_deid.evaluation.render.html.labels import confusion_section, label_section, subgroup_section
-from ensemble_deid.evaluation.render.html.markup import NO_SCRIPTS, Html, element, join, page_head, whole_page
-from ensemble_deid.evaluation.render.html.tables import section
+from ensemble_deid.evaluation.render.html.markup import (
+    NO_SCRIPTS,
+    Html,
+    element,
+    join,
+    page_head,
+    phi_warning,
+    section,
+    whole_page,
+)
 from ensemble_deid.evaluation.subgroups import Subgroups, measure_subgroups
 from ensemble_deid.evaluation.views import VIEWS
 from ensemble_deid.note.document import Document
@@ -160,19 +168,19 @@ def _head(title: str) -> Html:
 
 def _head_of_page(title: str, warnings: Sequence[str], *, include_text: bool) -> Html:
     if include_text:
-        strong = "This page contains protected health information (PHI)."
-        rest = (
+        warning = phi_warning(
             " It quotes the notes with the names, dates and numbers that were to be removed. Keep it where the notes "
-            "themselves are kept, and do not send it or publish it."
+            "themselves are kept, and do not send it or publish it.",
+            tag="div",
         )
     else:
-        strong = "This page may still identify patients."
         rest = " It quotes no note text, but note ids, kinds of notes, labels and positions remain."
+        warning = phi_warning(rest, tag="div", strong="This page may still identify patients.")
     return join(
         [
             element("a", "Skip to the content", href="#main", class_="skip"),
-            element("div", element("strong", strong), rest, class_="warning", role="note"),
-            *(element("div", element("strong", "Warning."), f" {w}.", class_="warning", role="note") for w in warnings),
+            warning,
+            *(phi_warning(f" {one}.", tag="div", strong="Warning.") for one in warnings),
             element("header", element("h1", title), class_="top"),
         ]
     )
