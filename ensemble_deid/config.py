@@ -187,7 +187,7 @@ class Config(Section):
 
 
 def make_config(content: Mapping[str, Any], *, place: str = "configuration") -> Config:
-    """Validate a nested mapping. Raises ConfigError, whose message begins with `place`."""
+    """Raises ConfigError, whose message begins with `place`."""
     try:
         return Config(**content)
     except ConfigError as error:

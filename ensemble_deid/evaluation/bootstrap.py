@@ -30,7 +30,6 @@ class Share:
 
     @property
     def share(self) -> float | None:
-        """count / total."""
         return ratio(self.count, self.total)
 
     @property
@@ -302,7 +301,6 @@ def beta_quantile(p: float, a: float, b: float) -> float:
 
 
 def t_quantile(p: float, freedom: float) -> float:
-    """Return the quantile of Student's distribution."""
     if p < 0.5:
         return -t_quantile(1 - p, freedom)
     share = beta_quantile(2 * p - 1, 0.5, freedom / 2)
@@ -310,7 +308,6 @@ def t_quantile(p: float, freedom: float) -> float:
 
 
 def binomial_cdf(k: int, n: int, p: float) -> float:
-    """Return the probability of at most k successes in n."""
     return float(k >= n) if k < 0 or k >= n else beta_cdf(1 - p, n - k, k + 1)
 
 

@@ -58,7 +58,6 @@ class Curve:
         return len(self.thresholds)
 
     def point(self, index: int) -> OperatingPoint:
-        """Return the operating point of the threshold at `index`."""
         tp, fp = int(self.tp[index]), int(self.fp[index])
         return OperatingPoint(float(self.thresholds[index]), Counts(tp, fp, self.gold - tp), self.tokens)
 

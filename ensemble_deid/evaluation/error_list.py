@@ -52,7 +52,6 @@ class ErrorList:
     tokens_near: Share
 
     def of_kind(self, kind: ErrorKind) -> tuple[Error, ...]:
-        """Return the errors of one kind."""
         return tuple(error for error in self.errors if error.kind == kind)
 
 
@@ -179,7 +178,6 @@ class NoteErrors:
 
     @property
     def errors(self) -> int:
-        """All errors of the note."""
         return sum(self.kinds.values())
 
     @property

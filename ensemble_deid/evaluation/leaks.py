@@ -36,7 +36,6 @@ class NoteLeaks:
 
     @property
     def phi_count(self) -> int:
-        """Gold annotations of the note."""
         return sum(self.phi.values())
 
     @property

@@ -27,7 +27,6 @@ class OfficialRow:
 
     @property
     def total(self) -> Counts:
-        """The counts over all documents."""
         tp, fp, fn = (int(value) for value in self.counts.sum(axis=0))
         return Counts(tp, fp, fn)
 
@@ -47,7 +46,6 @@ class OfficialScores:
     rows: tuple[OfficialRow, ...]
 
     def row(self, name: str) -> OfficialRow:
-        """Return the row of that name. Raises KeyError when the scheme has none."""
         for row in self.rows:
             if row.name == name:
                 return row
@@ -75,7 +73,6 @@ def _f1(precision: float, recall: float) -> float:
 
 
 def macro_of(row: OfficialRow) -> OfficialMacro:
-    """Return the row's means over documents."""
     tp, fp, fn = row.counts.astype(np.float64).T
     precision = np.divide(tp, tp + fp, out=np.zeros_like(tp), where=tp + fp > 0)
     recall = np.divide(tp, tp + fn, out=np.zeros_like(tp), where=tp + fn > 0)

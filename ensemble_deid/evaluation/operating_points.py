@@ -110,8 +110,6 @@ class RecallAtPrecision:
 
 @dataclass(frozen=True, slots=True)
 class OperatingPoints:
-    """All operating points of a system with scores, the curve on the reported notes with them."""
-
     view: str
     curve: Curve
     as_it_is: OperatingPoint
@@ -156,7 +154,6 @@ def check_target(rule: ThresholdRule, wanted: float) -> None:
 
 
 def target_text(rule: ThresholdRule, wanted: float) -> str:
-    """Say what a threshold was chosen for."""
     if rule == "false-positives":
         return f"the highest token recall at {wanted:g} false positives in 1000 tokens or fewer"
     if rule == "certified":

@@ -131,7 +131,6 @@ def _macro(values: Floats) -> Macro:
 
 
 def _intervals(rows: Sequence[Row], groups: Sequence[str], resampling: Resampling) -> list[dict[Measure, Interval]]:
-    """Return the intervals of each row's measures."""
     # (patients, rows * 3), resampled to (resamples, rows, 3)
     by_group = sum_by_group(np.concatenate([row.counts for row in rows], axis=1), groups)
     totals = resample_totals(by_group, resamples=resampling.resamples, seed=resampling.seed)

@@ -48,7 +48,6 @@ class Subgroup:
 
     @property
     def worse(self) -> bool:
-        """True where the group fares worse than the rest beyond chance."""
         return self.holm_p is not None and self.holm_p <= LEVEL
 
 

@@ -29,7 +29,6 @@ RELAXED_END = 2
 
 
 def match_strict(golds: Set[SpanKey], systems: Set[SpanKey]) -> list[tuple[SpanKey, SpanKey]]:
-    """Same start, end and label."""
     return [(key, key) for key in golds & systems]
 
 
@@ -39,7 +38,6 @@ def match_relaxed(golds: Set[SpanKey], systems: Set[SpanKey]) -> list[tuple[Span
 
 
 def match_overlapping(golds: Set[SpanKey], systems: Set[SpanKey]) -> list[tuple[SpanKey, SpanKey]]:
-    """Same label and at least one character in common."""
     return _match(golds, systems, lambda g, s: g[2] == s[2])
 
 
@@ -123,12 +121,10 @@ class CountTable:
 
     @property
     def total(self) -> Counts:
-        """Counts over all documents and labels (micro)."""
         return to_counts(self.counts.sum(axis=(0, 1)))
 
     @property
     def by_label(self) -> dict[str, Counts]:
-        """Counts over all documents, label by label."""
         return {label: to_counts(row) for label, row in zip(self.labels, self.counts.sum(axis=0), strict=True)}
 
     @property
@@ -137,7 +133,6 @@ class CountTable:
         return np.asarray(self.counts.sum(axis=1), dtype=np.int64)
 
     def only(self, labels: Iterable[str]) -> "CountTable":
-        """Return the table of those of its labels that are in `labels`."""
         wanted = frozenset(labels)
         kept = [index for index, label in enumerate(self.labels) if label in wanted]
         chosen = tuple(self.labels[index] for index in kept)
@@ -270,7 +265,6 @@ def resampled_units(documents: Sequence[Document], table: CountTable) -> tuple[s
 
 
 def sides_of(pairs: Sequence[Pair], unit: Unit) -> tuple[Sides, ...]:
-    """Return each note's distinct annotations, or the distinct tokens in them, of both sides."""
     keys_of = _entity_keys if unit == "entity" else token_keys
     return tuple((keys_of(pair.gold), keys_of(pair.system)) for pair in pairs)
 

@@ -21,7 +21,6 @@ class NamedColumns:
 
     @classmethod
     def none(cls, n: int) -> "NamedColumns":
-        """Return no columns for `n` candidates."""
         return cls((), np.zeros((n, 0)))
 
     def of_kinds(self, *kinds: str) -> Floats:
@@ -29,7 +28,6 @@ class NamedColumns:
         return self.values[:, [k for k, name in enumerate(self.names) if name.partition(":")[0] in kinds]]
 
     def select(self, rows: Int64s) -> "NamedColumns":
-        """Return some of the rows, by index."""
         return NamedColumns(self.names, self.values[rows])
 
     def without(self, names: Sequence[str]) -> "NamedColumns":
@@ -71,7 +69,6 @@ class CandidateTable:
         return len(self.document)
 
     def select(self, rows: NDArray[np.intp] | Flags) -> "CandidateTable":
-        """Return some of the rows."""
         return replace(self, **{name: getattr(self, name)[rows] for name in COLUMNS})
 
     def token_ranges(self, tokens: TokenTable) -> tuple[Int64s, Int64s]:
@@ -99,7 +96,6 @@ class CandidateTable:
         return np.asarray(np.clip(self.confidence.max(axis=1, initial=0.0), 0.0, 1.0), dtype=np.float64)
 
     def keys(self) -> list[SpanKey]:
-        """Return start, end and label of every candidate."""
         rows = zip(self.start.tolist(), self.end.tolist(), self.label.tolist(), strict=True)
         return [(start, end, self.labels[label]) for start, end, label in rows]
 

@@ -154,7 +154,6 @@ class CandidateContext:
     more: NamedColumns
 
     def select(self, rows: Int64s) -> "CandidateContext":
-        """Return some of the rows, by index."""
         chosen = rows.tolist()
         keys = {kind: [names[i] for i in chosen] for kind, names in self.keys.items()}
         groups, patients = ([names[i] for i in chosen] for names in (self.groups, self.patients))
@@ -196,7 +195,6 @@ def extract_candidates(
 
 
 def extract_context(table: CandidateTable, batch: Batch, more: NamedColumns | None = None) -> CandidateContext:
-    """Extract the context of every candidate from the batch."""
     first, after = table.token_ranges(batch.tokens)
     owners = [batch.documents[d] for d in table.document.tolist()]
     return CandidateContext(

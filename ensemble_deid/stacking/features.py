@@ -35,7 +35,6 @@ class KeyCounts:
 
     @classmethod
     def of(cls, counts: Mapping[str, tuple[int, int]]) -> "KeyCounts":
-        """Return the table of counts by key."""
         keys = StringTable.of(counts)
         return cls(keys, np.array([counts[key] for key in keys], dtype=np.uint32).reshape(len(keys), 2))
 
@@ -107,7 +106,6 @@ class KeyStatistics:
         return np.stack(parts, axis=1)
 
     def to_bytes(self) -> bytes:
-        """Return the tables as safetensors."""
         arrays: dict[str, NDArray[Any]] = {"prior": np.array([self.prior])}
         for kind, table in self.counts.items():
             arrays |= {**table.keys.to_arrays(kind), f"{kind}.pairs": table.pairs}
@@ -156,10 +154,7 @@ def statistics_keys(table: CandidateTable, context: CandidateContext) -> dict[st
 def measure_statistics(
     table: CandidateTable, context: CandidateContext, correct: Flags, *, min_patients: int = 1
 ) -> KeyStatistics:
-    """Count, over the training candidates, how often those with each key are correct.
-
-    Keys that fewer than `min_patients` patients have are left out.
-    """
+    """Count how often candidates with each key are correct; keys of fewer than `min_patients` are left out."""
     keys = statistics_keys(table, context)
     return KeyStatistics.measured(keys, correct, patients=context.patients, min_patients=min_patients)
 

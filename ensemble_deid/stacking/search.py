@@ -153,7 +153,6 @@ def _sample(groups: Sequence[str], size: int, rng: np.random.Generator) -> Int64
 
 
 def _best_of(table: CandidateTable, probability: Floats, correct: Flags, n_gold: int) -> tuple[float, float | None]:
-    """Return the threshold with the best strict F1, and that."""
     f1s = {t: strict_f1(table, probability, t, correct, n_gold) for t in _THRESHOLDS}
     threshold = max(_THRESHOLDS, key=lambda t: (_rank(f1s[t]), -abs(t - 0.5), t))
     return threshold, f1s[threshold]

@@ -187,7 +187,6 @@ class SiteStage:
         return _log_odds(rate, bound=1e-3) - prior, np.log1p(pairs[..., 1])
 
     def to_json(self) -> str:
-        """Return the stage as JSON text."""
         counts = {kind: {key: list(pair) for key, pair in table.items()} for kind, table in self.counts.items()}
         content = {"prior": self.prior, "rank": self.rank.tolist(), "score": self.score.tolist(), "counts": counts}
         return json.dumps(content, ensure_ascii=False, separators=(",", ":"))

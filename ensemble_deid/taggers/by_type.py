@@ -180,5 +180,4 @@ class UncasedTagger:
         return self.tagger.propose(uncased(batch), n_best=n_best)
 
     def save(self, directory: Path) -> None:
-        """Write the submodel's own files."""
         self.tagger.save(directory)

@@ -97,7 +97,6 @@ class GivenTagger:
         return Proposals(tuple(best), tuple(candidates))
 
     def save(self, directory: Path) -> None:
-        """Write the labels."""
         content = json.dumps(self.labels, ensure_ascii=False, indent=1)
         (directory / _file(self.name)).write_text(content + "\n", encoding="utf-8")
 

@@ -29,9 +29,9 @@ class RegexTagger:
         return cls(SourceConfidence.measured(train.initial, (document.spans for document in train.documents)))
 
     def propose(self, batch: Batch, *, n_best: int) -> Proposals:
-        """Return the matches that no earlier pattern overlaps; patterns offer no alternatives.
+        """Return the matches, and added ones as candidates, too.
 
-        Matches of added patterns are candidates, too. Where they overlap others, the highest-scoring is predicted.
+        Where they overlap, the highest-scoring is predicted.
         """
         trained = tuple(self.confidence.scored(spans) for spans in batch.initial)
         if not batch.added:
@@ -45,5 +45,4 @@ class RegexTagger:
 
     @classmethod
     def load(cls, directory: Path, *, scheme: TagScheme, config: RegexConfig, device: str) -> Self:
-        """Read the counts. Raises ModelError."""
         return cls(SourceConfidence.from_json((directory / FILE).read_bytes()))

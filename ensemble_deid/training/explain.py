@@ -37,9 +37,8 @@ Outcome = Literal["found", "overlapped", "below the threshold", "confidence too 
 class Proposal:
     """A submodel's confidence in a span; `answer` says that the span is in the submodel's own answer.
 
-    Where `submodel` is `NET` or `token`, no submodel is meant: the net under them made a candidate of the place, or the
-    span is a single token that no candidate covers (`stacking/sequence_scores.py`). Their confidence is the span's
-    probability, since they have none of their own.
+    `submodel` may be `NET`, or `token` for a single token that no candidate covers: the confidence is then the span's
+    probability.
     """
 
     submodel: str
@@ -65,7 +64,6 @@ class Candidate:
 
     @property
     def key(self) -> SpanKey:
-        """Start, end and label."""
         return (self.start, self.end, self.label)
 
 
@@ -208,7 +206,6 @@ def _candidates(ensemble: Ensemble, batch: Batch, factor: float) -> list[Candida
 
 
 def _made(proposals: Mapping[str, Proposals], labels: tuple[str, ...]) -> dict[SpanKey, list[Proposal]]:
-    """Return what the submodels proposed for each span on the one note, whatever their confidence."""
     table = collect(proposals, labels=labels)
     return {
         key: [

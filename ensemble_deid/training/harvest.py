@@ -94,7 +94,6 @@ class Harvest:
 
     @property
     def patterns(self) -> tuple[Pattern, ...]:
-        """The patterns of all templates, with their confidence."""
         score = round(self.elsewhere.confidence, 4)
         return tuple(p for t in self.templates for p in patterns_of(t.syntax, t.slots, confidence=score))
 
@@ -226,7 +225,14 @@ def frequent_sentences(documents: Sequence[Document], *, min_patients: int = 10,
             patients[sentence].add(document.patient)
             if any(span.start < end and start < span.end for span in spans):
                 with_phi.add(sentence)
-    frequent = {s: len(p) for s, p in patients.items() if len(p) >= min_patients and _is_plain(s)}
+    frequent = {
+        sentence: len(having)
+        for sentence, having in patients.items()
+        if len(having) >= min_patients
+        and len(sentence) <= _LONGEST_SENTENCE
+        and sentence.isprintable()
+        and any(map(str.isalpha, sentence))
+    }
     clean = [sentence for sentence in frequent if sentence not in with_phi]
     annotated = {document.text[span.start : span.end] for document in documents for span in document.spans}
     phi_strings = frozenset(map(_words, annotated))
@@ -234,11 +240,6 @@ def frequent_sentences(documents: Sequence[Document], *, min_patients: int = 10,
     safe.sort(key=lambda sentence: (-frequent[sentence], sentence))
     chosen = tuple((sentence, frequent[sentence]) for sentence in safe[:most])
     return FrequentSentences(chosen, len(frequent) - len(clean), len(clean) - len(safe))
-
-
-def _is_plain(sentence: str) -> bool:
-    """Whether a sentence has a letter, is not too long, and holds only visible characters."""
-    return len(sentence) <= _LONGEST_SENTENCE and sentence.isprintable() and any(map(str.isalpha, sentence))
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -257,7 +258,7 @@ def _holds(sentence: str, strings: frozenset[tuple[str, ...]]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class InclusionEffect:
-    """Sentences on the list, of all; spans dropped, and how many of these overlap an annotation and so are PHI."""
+    """Sentences on the list, of all; spans dropped, and those of them that overlap an annotation."""
 
     sentences: int
     all_sentences: int

@@ -46,12 +46,10 @@ class LearnedRules:
 
     @property
     def strict(self) -> Counts:
-        """The counts of strict entities on dev."""
         return count_view(self.gold, self.found, "strict").total
 
     @property
     def tokens(self) -> Counts:
-        """The counts of PHI tokens on dev."""
         return count_view(self.gold, self.found, "token-binary").total
 
 

@@ -37,12 +37,10 @@ class RuleCard:
 
     @property
     def words(self) -> str:
-        """The rule as a sentence."""
         return rule_in_words(self.rule)
 
     @property
     def purpose(self) -> str:
-        """Its purpose: the label, and how it changes."""
         before, after = self.rule.from_tag[2:], self.rule.to_tag[2:]
         if not before:
             return f"{after}: finds words"
@@ -52,7 +50,6 @@ class RuleCard:
 
     @property
     def effect(self) -> str | None:
-        """Its effect on the notes."""
         done = self.checked
         if done is None:
             return None
@@ -80,7 +77,6 @@ def rule_cards(model: RuleModel, approvals: RuleApprovals, documents: Sequence[D
 
 
 def around(example: RuleExample) -> tuple[str, str, str]:
-    """Return the text before a place, the place, and the text after it."""
     text = example.document.text
     first, last = max(0, example.start - _AROUND), min(len(text), example.end + _AROUND)
     before = ("…" if first else "") + text[first : example.start]
@@ -90,8 +86,7 @@ def around(example: RuleExample) -> tuple[str, str, str]:
 def review_rules(model: Path, documents: Sequence[Document] | None) -> str:
     """Return the page as HTML that loads nothing and runs nothing; it contains PHI.
 
-    `documents` are annotated notes, for what each rule fixes and breaks there, with examples; None leaves that out.
-    Raises ModelError for a model that cannot be read or has no rule list.
+    With annotated notes it has what each rule does there. Raises ModelError for a model without a rule list.
     """
     loaded = RuleModel.load(model)
     approvals = rule_approvals(model)

@@ -62,8 +62,7 @@ class RuleModel:
     def with_rules(self, rules: RuleList, *, name: str = "rules") -> "RuleModel":
         """Return the model with another list in the place of its own; `name` begins the message of an error.
 
-        Raises RuleError where the list does not fit: it starts from another initial tagger, or a rule has a label that
-        the model does not know or reads a column that the model's feature table does not have.
+        Raises RuleError for another initial tagger, a label that the model does not know or a column that it lacks.
         """
         columns = {TAG_COLUMN, *self.batch(()).table.names}
         for number, rule in enumerate(rules, 1):
@@ -82,7 +81,6 @@ class RuleModel:
 
     @property
     def rules(self) -> RuleList:
-        """The list that is run."""
         return self.tagger.rules
 
     def batch(self, documents: Sequence[Document]) -> Batch:
@@ -125,7 +123,6 @@ class CheckedRule:
 
     @property
     def score(self) -> int:
-        """Fixed minus broken."""
         return self.fixed - self.broken
 
 
@@ -237,7 +234,6 @@ class CurvePoint:
 
 
 def rule_curve(tagger: TbedTagger, train: Batch, dev: Batch | None) -> list[CurvePoint]:
-    """Return the figures after each rule, from none to all."""
     start = fit_initial(tagger.initial.kind, train, tagger.scheme)[1]
     on_train = _f1_by_rule(counts_by_rule(tagger.rules.rules, train, start, tagger.scheme))
     if dev is None:

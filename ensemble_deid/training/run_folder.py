@@ -38,8 +38,6 @@ RUN, LOG = "run.json", "log.txt"
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """A folder with a `run.json`."""
-
     path: Path
 
     @classmethod
@@ -57,7 +55,10 @@ class RunFolder:
         if place.is_file():
             if not resume:
                 raise ConfigError(f"{path}: holds a run already; --resume continues it; else remove it")
-            _refuse_difference(_read(place), wanted, place)
+            found = read_part(place)
+            if not isinstance(found, dict):
+                raise ConfigError(f"{place}: damaged: not a JSON object")
+            _refuse_difference(found, wanted, place)
             remove_stale(path)
         elif path.is_dir() and any(path.iterdir()):
             raise ConfigError(f"{path}: is not empty, and holds no run (there is no {RUN})")
@@ -87,13 +88,6 @@ def read_part(path: Path) -> Any:
 def damaged(path: Path, reason: str) -> ConfigError:
     """Return the error for a part's file that cannot be used."""
     return ConfigError(f"{path}: damaged ({reason}); remove it, and --resume makes it again")
-
-
-def _read(path: Path) -> dict[str, Any]:
-    content = read_part(path)
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path}: damaged: not a JSON object")
-    return content
 
 
 def _refuse_difference(found: Mapping[str, Any], wanted: Mapping[str, Any], place: Path, prefix: str = "") -> None:
@@ -164,7 +158,6 @@ def settings_of_training(
 
 
 def _named_files(config: Config) -> dict[str, Path]:
-    """Return the files and folders that a configuration names, by their keys."""
     named = {
         "text.knowledge": config.text.knowledge,
         "regex.patterns": config.regex.patterns,
@@ -190,7 +183,6 @@ def _digest_of_notes(documents: Sequence[Document]) -> str:
 
 
 def write_proposals(proposals: Proposals, folder: Path) -> None:
-    """Write proposals so that `read_proposals` returns equal ones."""
     spans = {
         name: [[(s.start, s.end, s.label, s.score, s.source) for s in found] for found in getattr(proposals, name)]
         for name in _LISTS
@@ -206,7 +198,7 @@ _LISTS, _ARRAYS = ("best", "candidates"), ("phi", "label")
 
 
 def read_proposals(folder: Path) -> Proposals:
-    """Read what `write_proposals` wrote. Raises ConfigError for other content."""
+    """Raises ConfigError for what `write_proposals` did not write."""
     try:
         content = strict_json((folder / _SPANS).read_text(encoding="utf-8"))
         best, candidates = (tuple(tuple(Span(*values) for values in found) for found in content[k]) for k in _LISTS)

@@ -162,9 +162,8 @@ def fit_final_estimators(
 ) -> FinalEstimators:
     """Fit to the submodels' out-of-fold proposals for annotated notes.
 
-    The smaller ones (`Config.smaller_stacks`) take C, gamma and class weights from that of all submodels. Each has a
-    threshold of its own, chosen in the same way. Labels that no note has (those of a model to start from) are left to
-    the submodels' confidence.
+    The smaller ones (`Config.smaller_stacks`) take C, gamma and class weights from that of all submodels; each has a
+    threshold of its own. Labels that no note has are left to the submodels' confidence.
     """
     stacker, dataset, points = _fit(proposals, batch, labels, config, progress)
     same = with_settings(config, stacker.svm.settings)

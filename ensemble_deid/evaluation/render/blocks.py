@@ -28,7 +28,6 @@ from ensemble_deid.note.digits import UNDEFINED, figure, percent
 def comparison_results(
     comparison: Comparison, *, name_a: str = "A", name_b: str = "B", warnings: Sequence[str] = ()
 ) -> Results:
-    """Return the differences between two systems, called by their names."""
     rows = [
         (view, *_difference_cells(difference), figure(comparison.adjusted.get(f"{view} {difference.measure}")))
         for view, differences in comparison.differences.items()
@@ -64,7 +63,6 @@ def comparison_results(
 
 
 def agreement_results(agreement: Agreement) -> Results:
-    """Return how far two annotators agree."""
     kappas = [
         (kappa.naming, with_interval(kappa.kappa), figure(kappa.observed), figure(kappa.expected))
         for kappa in agreement.kappas
@@ -154,7 +152,7 @@ def headline_blocks(evaluation: Evaluation) -> list[Block]:
 
 
 def _operating_points(operating: OperatingPoints) -> Block:
-    """Return the operating points; an oracle's say so in their title."""
+    """An oracle's operating points say so in their title."""
     title = f"Operating points ({operating.view})"
     if operating.oracle:
         title += " - ORACLE: the thresholds were chosen on the very notes they are reported on"

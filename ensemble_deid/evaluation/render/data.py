@@ -29,7 +29,6 @@ _NAMES = {"phi": "annotations", "false_negatives": "fn_per_1000", "false_positiv
 def evaluation_data(
     evaluation: Evaluation, *, official: OfficialScores | None = None, operating: OperatingPoints | None = None
 ) -> Json:
-    """Return an evaluation, with the official rows and operating points where there are any."""
     near = evaluation.missed_beside_right
     data: Json = {
         "documents": evaluation.documents,
@@ -56,7 +55,6 @@ def evaluation_data(
 
 
 def operating_data(operating: OperatingPoints) -> Json:
-    """Return operating points and the curve."""
     curve, recall = operating.curve, operating.recall_at_precision
     return {
         "view": operating.view,
@@ -83,7 +81,7 @@ def operating_data(operating: OperatingPoints) -> Json:
 
 
 def comparison_data(comparison: Comparison) -> Json:
-    """Return a comparison; differences are A minus B."""
+    """Differences are A minus B."""
     return {
         "documents": comparison.documents,
         "patients": comparison.patients,
@@ -102,7 +100,6 @@ def comparison_data(comparison: Comparison) -> Json:
 
 
 def agreement_data(agreement: Agreement) -> Json:
-    """Return annotators' agreement."""
     return {
         "documents": agreement.documents,
         "patients": agreement.patients,

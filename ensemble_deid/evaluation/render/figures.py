@@ -21,7 +21,6 @@ def range_text(interval: Interval, *, sign: str = "") -> str:
 
 
 def counts_cells(counts: Counts) -> tuple[str, str, str]:
-    """Return precision, recall and F1 in percent."""
     precision, recall, f1 = (percent(value, sign="") for value in (counts.precision, counts.recall, counts.f1))
     return precision, recall, f1
 
@@ -76,7 +75,6 @@ def _ends(estimate: Estimate, clusters: int) -> str:
 
 
 def resampling_text(resampling: Resampling) -> str:
-    """Say how the intervals were made, or that there are none."""
     if not resampling.resamples:
         return "No intervals were made."
     return (
@@ -86,7 +84,6 @@ def resampling_text(resampling: Resampling) -> str:
 
 
 def side_text(name: str, stats: AnnotationStats) -> str:
-    """Say how many annotations a side has, and what is unusual among them."""
     text = f"{name}: {stats.annotations:,} annotations"
     if stats.repeated:
         text += f"; {stats.repeated:,} repeat another (counted once)"
@@ -121,7 +118,6 @@ def _point_cells(point: OperatingPoint) -> tuple[str, ...]:
 
 
 def missed_per_note_rows(leaks: LeakView) -> list[tuple[str, ...]]:
-    """Return the rows of the table of notes by how many missed annotations they have."""
     return [
         (
             str(row.errors),

@@ -50,7 +50,6 @@ class Table:
         return "\n".join([self.caption, *ruled] if self.caption else ruled)
 
     def to_csv(self) -> str:
-        """Return the heads and rows as CSV, without the caption."""
         stream = io.StringIO()
         csv.writer(stream, lineterminator="\n").writerows([self.columns, *self.rows])
         return stream.getvalue()
@@ -80,7 +79,6 @@ class Table:
         return "\n".join(lines) + "\n"
 
     def to_html(self) -> Html:
-        """Return a captioned table element."""
         head = element("tr", *(element("th", cell, scope="col") for cell in self.columns))
         body = [
             element("tr", element("th", first, scope="row"), *(element("td", cell) for cell in rest))
@@ -189,7 +187,6 @@ class Results:
 
     @property
     def tables(self) -> list[Table]:
-        """All tables."""
         return [part for part in self._parts() if isinstance(part, Table)]
 
     def render(self, form: str) -> str:

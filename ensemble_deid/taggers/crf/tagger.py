@@ -139,7 +139,6 @@ class CrfTagger:
         scores[tokens] += dense[number]
 
     def save(self, directory: Path) -> None:
-        """Write the weights."""
         (directory / FILE).write_bytes(self.weights.to_bytes())
 
     @staticmethod
@@ -188,7 +187,7 @@ class _Items:
 
 
 def _columns(batch: Batch, config: CrfConfig) -> tuple[list[tuple[str, Column]], Int32s]:
-    """Return the named window columns of a batch, and the first row of each sequence."""
+    """Return the named window columns, and the first row of each sequence."""
     starts, sequence = _sequences(batch, config)
     named = _named_windows(batch, config)
     return [(name, joined_column(batch.table, windows, sequence)) for name, windows in named], starts

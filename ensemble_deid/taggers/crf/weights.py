@@ -78,7 +78,6 @@ class CrfWeights:
 
     @classmethod
     def of_crfsuite(cls, read: CrfsuiteWeights) -> "CrfWeights":
-        """Return the weights that CRFsuite learned."""
         order = np.lexsort((read.label_of_weight, read.attribute_of_weight))
         begins = np.searchsorted(read.attribute_of_weight[order], np.arange(len(read.attributes) + 1))
         by_window: dict[str, list[tuple[tuple[str, ...], int]]] = {}
@@ -122,7 +121,6 @@ class CrfWeights:
         return replace(self, weight=self.weight.astype(np.float32))
 
     def to_bytes(self) -> bytes:
-        """Return the file's bytes. The same weights give the same bytes."""
         arrays: dict[str, NDArray[Any]] = {
             "labels": _text(self.labels),
             "columns": _text(self.columns),

@@ -108,7 +108,6 @@ def _by_threshold(drawn: _Drawn) -> Html:
 
 
 def _upright(threshold: float, **attributes: str | float) -> Html:
-    """Draw a line over the whole height at a threshold."""
     x, _ = _place((threshold, 0.0))
     return element("line", x1=x, x2=x, y1=_ORIGIN_Y, y2=_ORIGIN_Y - _SPAN_Y, stroke="var(--ink)", **attributes)
 

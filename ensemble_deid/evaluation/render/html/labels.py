@@ -23,7 +23,6 @@ NONE = "∅"
 
 
 def label_section(evaluation: Evaluation) -> Html:
-    """Strict figures of each label, category and subset, with bars."""
     parts = (("label", "By label"), ("category", "By category"), ("subset", "HIPAA and the groups A-D"))
     tables = [
         data_table(
@@ -41,7 +40,6 @@ def label_section(evaluation: Evaluation) -> Html:
 
 
 def confusion_section(errors: ErrorList) -> Html:
-    """The confusion matrix of annotations with the same offsets or overlapping ones."""
     names = sorted({name for both in errors.confusion for name in both if name is not None})
     if not names:
         return section("confusion", "Confusion of labels", element("p", "There is nothing to confuse."))

@@ -63,7 +63,6 @@ def static_page(title: str, body: Html, *, style: str) -> str:
 
 
 def static_head(title: str, *, style: str) -> Html:
-    """Return the head of such a page."""
     return page_head(title, style=style + PRINTED, policy=NO_SCRIPTS)
 
 
@@ -140,7 +139,6 @@ def number(value: float) -> str:
 
 
 def named(name: str, definition: str) -> Html:
-    """Return a row's name with what it means below it."""
     return join([name, element("small", definition, class_="soft meaning")])
 
 

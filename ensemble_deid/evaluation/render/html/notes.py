@@ -82,7 +82,6 @@ class NotesPage:
         self.withheld.append(problem)
 
     def finish(self) -> None:
-        """Add what was found over all notes and which notes are missing."""
         rows = [f"{label} {n:,}" for label, n in sorted(self.labels.items(), key=lambda item: (-item[1], item[0]))]
         problems = [element("li", problem) for problem in self.withheld]
         parts = [element("p", f"Notes: {self.notes:,}. Spans by label: {', '.join(rows) or 'none'}.")]

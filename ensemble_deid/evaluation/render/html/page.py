@@ -84,14 +84,12 @@ def render_report(
 ) -> str:
     """Return the report as one HTML page that loads nothing; it contains PHI unless `include_text` is False.
 
-    `votes` maps each submodel's name to its own output, notes by id, to be shown at each error. `scored` has all
-    that the system gives a score, of which `system` is what it keeps at its `threshold`: the curves go over all of
-    it (without it, over `system`). `operating` adds operating points that were chosen elsewhere. `warnings` stand
-    before everything else. `front` makes a first page for those who decide on the system's use. `part` is the whole
-    report, the summary (a few printed pages that quote no note), or the errors alone. `seen` and `name_lists` are those
-    of `measure_subgroups`. Without text the
-    page holds no word of any note, but still note ids, kinds, labels and offsets. The other options are those of
-    `evaluate`. Raises EvaluationError when the documents do not match.
+    `votes` maps each submodel's name to its own output, to be shown at each error. `scored` has all that the system
+    gives a score, of which `system` is what it keeps at its `threshold`: the curves go over all of it. `operating` adds
+    operating points that were chosen elsewhere, `warnings` stand before everything else, `front` makes a first page for
+    those who decide on the system's use. `seen` and `name_lists` are those of `measure_subgroups`. Without text no word
+    of a note is on the page, but ids, kinds, labels and offsets are. The other options are those of `evaluate`. Raises
+    EvaluationError when the documents do not match.
     """
     include_text = include_text and part != "summary"
     result = evaluate(gold, system, labels=labels, kind_key=kind_key, resamples=resamples, level=level, seed=seed)
@@ -238,7 +236,6 @@ _TERMS: tuple[tuple[str, str], ...] = (
 
 
 def _guide() -> Html:
-    """Define the page's figures, and name the keys."""
     views = [(view.name, view.definition) for view in VIEWS.values()]
     items = [part for term, meaning in (*_TERMS, *views) for part in (element("dt", term), element("dd", meaning))]
     j, k, escape = (element("kbd", key) for key in ("j", "k", "Esc"))
