@@ -28,8 +28,8 @@ from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.device import choose_device
 from ensemble_deid.taggers.neural.tagger import NeuralTagger
-from ensemble_deid.taggers.transformer.source import PACKAGED
 from ensemble_deid.taggers.transformer.tagger import TransformerTagger
+from ensemble_deid.taggers.transformer.training import PACKAGED
 
 
 class Epochs:

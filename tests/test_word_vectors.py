@@ -11,7 +11,7 @@ from tiny_notes import tiny_batch, tiny_notes
 from ensemble_deid.config import Config, NeuralConfig
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.taggers.base import FitOptions
-from ensemble_deid.taggers.neural.word_vectors import read_word_vectors
+from ensemble_deid.taggers.neural.encoding import read_word_vectors
 
 GLOVE = "the 1 2 3\nThe 9 9 9\n. . 4 5 6\nin1999 7 8 -9.5e-1\n"
 

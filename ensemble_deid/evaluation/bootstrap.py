@@ -145,7 +145,7 @@ def measure_of(totals: Floats, measure: Measure) -> Floats:
 
 
 def divided(numerators: Floats, denominators: Floats) -> Floats:
-    """Return the quotients; NaN where the denominator is not above 0."""
+    """NaN where the denominator is not above 0."""
     values = np.full(numerators.shape, np.nan)
     np.divide(numerators, denominators, out=values, where=denominators > 0)
     return values
@@ -250,14 +250,12 @@ def sign_flip_p(contributions: Floats, *, resamples: int = RESAMPLES, seed: int 
 
 
 def _pieces(resamples: int, patients: int) -> Iterator[tuple[int, int]]:
-    """Yield the first resample and the number of resamples of each piece."""
     most = max(1, _PIECE // max(1, patients))
     for first in range(0, resamples, most):
         yield first, min(most, resamples - first)
 
 
 def defined(value: Floats) -> float | None:
-    """Return a figure as a number, None for NaN."""
     number = float(value)
     return None if np.isnan(number) else number
 

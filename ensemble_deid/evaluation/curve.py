@@ -62,7 +62,6 @@ class Curve:
         return OperatingPoint(float(self.thresholds[index]), Counts(tp, fp, self.gold - tp), self.tokens)
 
     def at(self, threshold: float) -> OperatingPoint:
-        """Return the operating point of any threshold, be it a score that occurs or not."""
         kept = int(np.searchsorted(-self.thresholds, -threshold, side="right"))
         if not kept:
             return OperatingPoint(threshold, Counts(0, 0, self.gold), self.tokens)
@@ -118,7 +117,6 @@ def has_scores(system: Sequence[Document]) -> bool:
 
 
 def keep_above(documents: Sequence[Document], threshold: float) -> tuple[Document, ...]:
-    """Return the documents with only the annotations whose score is at least `threshold`."""
     return tuple(document.with_spans(s for s in document.spans if s.score >= threshold) for document in documents)
 
 

@@ -272,7 +272,7 @@ def without_digests(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def threshold_from_record(record: Mapping[str, Any]) -> ChosenThreshold:
-    """Read back what `threshold_to_record` gave. Raises EvaluationError where it is not such a record."""
+    """Raises EvaluationError for what `threshold_to_record` did not give."""
     keys = {"rule", "wanted", "view", "threshold", "chosen_at", "notes"}
     if set(record) != keys:
         raise EvaluationError(f"a stored threshold has the keys {sorted(keys)}, not {sorted(record)}")

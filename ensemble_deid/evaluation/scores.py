@@ -93,7 +93,7 @@ class Row:
 
 
 def score_rows(rows: Sequence[Row], groups: Sequence[str], resampling: Resampling) -> tuple[Score, ...]:
-    """Turn rows into scores; all rows are resampled by the same draws of patients."""
+    """All rows are resampled by the same draws of patients."""
     intervals = _intervals(rows, groups, resampling) if rows and resampling.resamples else [{}] * len(rows)
     scores: list[Score] = []
     for row, interval in zip(rows, intervals, strict=True):

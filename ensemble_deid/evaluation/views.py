@@ -140,7 +140,6 @@ class CountTable:
 
 
 def to_counts(row: Int64s) -> Counts:
-    """Return the three numbers of `row`, (3,), as Counts."""
     return Counts(int(row[0]), int(row[1]), int(row[2]))
 
 
@@ -281,7 +280,6 @@ def count_sides(
 
 
 def token_keys(document: Document) -> frozenset[SpanKey]:
-    """Return the tokens in the annotations of a document, each with the annotation's label."""
     return frozenset(
         (start, end, span.label)
         for span in document.spans

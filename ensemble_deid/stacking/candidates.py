@@ -31,7 +31,6 @@ class NamedColumns:
         return NamedColumns(self.names, self.values[rows])
 
     def without(self, names: Sequence[str]) -> "NamedColumns":
-        """Return the columns without those that have one of the names."""
         kept = [k for k, name in enumerate(self.names) if name not in names]
         return NamedColumns(tuple(self.names[k] for k in kept), self.values[:, kept])
 
@@ -40,7 +39,6 @@ class NamedColumns:
         return self.without([name for name in self.names if name.partition(":")[2] in submodels])
 
     def beside(self, others: "NamedColumns") -> "NamedColumns":
-        """Return these columns and, after them, others of the same candidates."""
         return NamedColumns(self.names + others.names, np.concatenate([self.values, others.values], axis=1))
 
 

@@ -223,7 +223,6 @@ def _keys(batch: Batch, first: Int64s, after: Int64s) -> dict[str, list[str]]:
 
 
 def _strings(batch: Batch, first: Int64s, after: Int64s) -> Int64s:
-    """Return a number for the words of each candidate, int64 (n,)."""
     words = batch.same_word.tolist()
     return _numbered(tuple(words[a:b]) for a, b in zip(first.tolist(), after.tolist(), strict=True))
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.arrays import Flags, Floats
+from ensemble_deid.arrays import Flags, Floats, log_odds
 from ensemble_deid.errors import ModelError
 from ensemble_deid.mapped import MappedArrays, StringTable, to_file_bytes
 from ensemble_deid.note.overlaps import RELATIONS, overlapping_rows, relation
@@ -23,7 +23,7 @@ from ensemble_deid.stacking.candidates import CandidateTable, maxima
 from ensemble_deid.stacking.context import KINDS, CandidateContext
 from ensemble_deid.submodels import row_of
 
-_PRIOR_WEIGHT = 2.0
+_PRIOR_WEIGHT, _BOUND = 2.0, 1e-3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,8 +101,7 @@ class KeyStatistics:
             if own_correct is not None and own_group is not None:
                 pairs[known] -= _own_counts(names, own_group, own_correct)[known]
             rate = (pairs[:, 0] + _PRIOR_WEIGHT * self.prior) / (pairs[:, 1] + _PRIOR_WEIGHT)
-            rate = np.clip(rate, 1e-3, 1 - 1e-3)
-            parts += [np.log(rate / (1 - rate)), np.log1p(pairs[:, 1])]
+            parts += [log_odds(rate, bound=_BOUND), np.log1p(pairs[:, 1])]
         return np.stack(parts, axis=1)
 
     def to_bytes(self) -> bytes:
@@ -139,14 +138,7 @@ def _own_counts(names: Sequence[str], groups: Sequence[str], correct: Flags) -> 
     return np.stack([good[owner], total[owner]], axis=1)
 
 
-def _log_odds(probability: Floats) -> Floats:
-    """Return log odds, kept within -7 and 7: beyond that a confidence carries no more information."""
-    clipped = np.clip(probability, 1e-3, 1 - 1e-3)
-    return np.asarray(np.log(clipped / (1 - clipped)), dtype=np.float64)
-
-
 def statistics_keys(table: CandidateTable, context: CandidateContext) -> dict[str, list[str]]:
-    """Return the context keys, each joined with the candidate's label."""
     names = [table.labels[label] for label in table.label.tolist()]
     return {kind: [f"{name}\t{key}" for name, key in zip(names, context.keys[kind], strict=True)] for kind in KINDS}
 
@@ -196,12 +188,12 @@ def _confidence(table: CandidateTable) -> Floats:
     chosen = table.chosen.astype(np.float64)
     summary = [
         confidence.mean(axis=1),
-        _log_odds(_learner_confidence(table)),
+        log_odds(_learner_confidence(table), bound=_BOUND),
         confidence.max(axis=1, initial=0.0),
         confidence.min(axis=1, initial=1.0),
         chosen.sum(axis=1),
     ]
-    return np.concatenate([confidence, _log_odds(confidence), chosen, np.stack(summary, axis=1)], axis=1)
+    return np.concatenate([confidence, log_odds(confidence, bound=_BOUND), chosen, np.stack(summary, axis=1)], axis=1)
 
 
 def _competition(table: CandidateTable) -> Floats:

@@ -69,7 +69,6 @@ def settings_grid(options: StackConfig) -> list[SvmSettings]:
 
 
 def with_settings(config: Config, settings: SvmSettings) -> Config:
-    """Return the configuration with these settings as the whole grid."""
     c, weight = max(settings.c_positive, settings.c_negative), settings.c_positive / settings.c_negative
     grid = {"preset": "search", "c_grid": (c,), "gamma_grid": (settings.gamma,), "weight_grid": (weight,)}
     return config.model_copy(update={"stack": config.stack.model_copy(update=grid)})
@@ -116,7 +115,6 @@ def _search(
     size: int,
     jobs: int,
 ) -> SvmSettings:
-    """Return the settings with the best cross-validated strict F1 on a sample of groups."""
     groups = dataset.context.groups
     rows = _sample(groups, size, rng)
     folds = group_folds([groups[i] for i in rows.tolist()], _FOLDS, rng)

@@ -21,7 +21,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.arrays import Floats, Int32s, Int64s, range_sums
+from ensemble_deid.arrays import Floats, Int32s, Int64s, log_odds, range_sums
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.candidates import CandidateTable, NamedColumns
@@ -43,8 +43,7 @@ _LEAST_OF_TOKEN = 1e-12
 
 def pooled(probability: Floats, odds: Floats, weight: float) -> Floats:
     """Return the pool of probabilities (n,) and other log odds (n,), which have this weight, as probabilities."""
-    bounded = np.clip(probability, _LEAST, 1 - _LEAST)
-    mean = (1 - weight) * np.log(bounded / (1 - bounded)) + weight * odds
+    mean = (1 - weight) * log_odds(probability, bound=_LEAST) + weight * odds
     return np.asarray(1 / (1 + np.exp(-mean)), dtype=np.float64)
 
 
@@ -68,16 +67,13 @@ class SequenceScores:
 
     @classmethod
     def of(cls, proposals: Mapping[str, Proposals], batch: Batch) -> "SequenceScores":
-        """Return the scores of the submodels that have any."""
         models = tuple(name for name, proposed in proposals.items() if proposed.tokens)
         shape = (len(batch.tokens), len(models))
         phi, label = np.zeros(shape), np.zeros(shape, dtype=np.int64)
         for column, name in enumerate(models):
             phi[:, column] = np.concatenate([scores.phi for scores in proposals[name].tokens])
             label[:, column] = np.concatenate([scores.label for scores in proposals[name].tokens])
-        least = 1 / (1 + np.exp(LOG_ODDS))
-        clipped = np.clip(phi, least, 1 - least)
-        return cls(models, np.log(clipped / (1 - clipped)), label, phi)
+        return cls(models, log_odds(phi, bound=1 / (1 + np.exp(LOG_ODDS))), label, phi)
 
     def likeliest(self) -> Int64s:
         """Return the label that the model surest of PHI gives to each token, (n_tokens,)."""
@@ -113,8 +109,7 @@ def single_tokens(
     scores = SequenceScores.of(proposals, batch)
     if not scores.models:
         return found
-    bounded = np.clip(scores.phi, _LEAST_OF_TOKEN, 1 - _LEAST_OF_TOKEN)
-    odds = np.log(bounded / (1 - bounded)).mean(axis=1)
+    odds = log_odds(scores.phi, bound=_LEAST_OF_TOKEN).mean(axis=1)
     if pool_weight:
         score = np.minimum(pooled(np.zeros(len(odds)), odds, pool_weight), np.nextafter(HIGHEST, 0))
     else:
@@ -137,7 +132,6 @@ def single_tokens(
 
 
 def _uncovered(starts: Int32s, ends: Int32s, spans: Sequence[Span]) -> NDArray[np.intp]:
-    """Return the places of the tokens that no span touches."""
     change = np.zeros(len(starts) + 1, dtype=np.int64)
     np.add.at(change, np.searchsorted(ends, [span.start for span in spans], side="right"), 1)
     np.add.at(change, np.searchsorted(starts, [span.end for span in spans], side="left"), -1)

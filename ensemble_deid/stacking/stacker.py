@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -30,6 +29,8 @@ from ensemble_deid.taggers.base import Proposals
 SVM, STATISTICS, SETTINGS = "stacker.safetensors", "stacker_statistics.safetensors", "stacker.json"
 SITE = "stacker_site.json"
 """What the final estimator learned from reviewed notes of a site (`site_stage.py`)."""
+_PLAIN = ("threshold", "cv_threshold", "min_confidence", "cv_f1", "net", "mentions", "tokens", "pool_weight")
+"""The fields that the settings hold as they are."""
 
 
 def check_threshold(threshold: float | None) -> None:
@@ -123,7 +124,7 @@ class Stacker:
     def resolved(
         self, scored: ScoredCandidates, proposals: Mapping[str, Proposals], batch: Batch, *, least: float = 0.0
     ) -> list[list[Span]]:
-        """Return what `predict_proba` does, for candidates that were scored already."""
+        """As `predict_proba`, for candidates that were scored already."""
         table = scored.table
         found: list[list[Span]] = [[] for _ in batch.documents]
         if len(table):
@@ -183,14 +184,7 @@ class Stacker:
             "submodels": list(self.submodels),
             "labels": list(self.labels),
             "sigmoid": [self.sigmoid.slope, self.sigmoid.offset],
-            "threshold": self.threshold,
-            "cv_threshold": self.cv_threshold,
-            "min_confidence": self.min_confidence,
-            "cv_f1": self.cv_f1,
-            "net": self.net,
-            "mentions": self.mentions,
-            "tokens": self.tokens,
-            "pool_weight": self.pool_weight,
+            **{name: getattr(self, name) for name in _PLAIN},
             "unseen": list(self.unseen),
             **({"site": True} if self.site is not None else {}),
         }
@@ -206,16 +200,19 @@ class Stacker:
 
     @classmethod
     def load(cls, directory: Path, *, variant: str = "") -> "Stacker":
-        """Read what `save` wrote. Raises ModelError."""
+        """Raises ModelError for what `save` did not write."""
         svm = Svm.of_file(directory / _of(SVM, variant))
         statistics = KeyStatistics.of_file(directory / _of(STATISTICS, variant))
         settings = directory / _of(SETTINGS, variant)
         try:
             content = strict_json(settings.read_text(encoding="utf-8"))
             sigmoid = Sigmoid(float(content["sigmoid"][0]), float(content["sigmoid"][1]))
-            threshold, cv_threshold = float(content["threshold"]), float(content["cv_threshold"])
-            check_threshold(threshold)
-            check_threshold(cv_threshold)
+            thresholds = {name: float(content[name]) for name in ("threshold", "cv_threshold")}
+            for threshold in thresholds.values():
+                check_threshold(threshold)
+            weight = float(content.get("pool_weight", 0.0))
+            if not 0 <= weight <= 1:
+                raise ValueError("a weight that is none")
             site = None
             if content.get("site", False):
                 learned = (directory / _of(SITE, variant)).read_text(encoding="utf-8")
@@ -226,28 +223,18 @@ class Stacker:
                 svm=svm,
                 statistics=statistics,
                 sigmoid=sigmoid,
-                threshold=threshold,
-                cv_threshold=cv_threshold,
+                **thresholds,
                 min_confidence=float(content["min_confidence"]),
                 cv_f1=content["cv_f1"],
-                net=bool(content["net"]),
-                mentions=bool(content.get("mentions", False)),
-                tokens=bool(content.get("tokens", False)),
+                **{name: bool(content.get(name, False)) for name in ("net", "mentions", "tokens")},
                 unseen=tuple(content.get("unseen", ())),
-                pool_weight=_weight(content.get("pool_weight", 0.0)),
+                pool_weight=weight,
                 site=site,
             )
         except ConfigError as error:
             raise ModelError(f"{settings}: damaged: {error}") from None
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise ModelError(f"{settings}: damaged ({type(error).__name__})") from None
-
-
-def _weight(value: Any) -> float:
-    weight = float(value)
-    if not 0 <= weight <= 1:
-        raise ValueError("a weight that is none")
-    return weight
 
 
 def _of(file: str, variant: str) -> str:

@@ -164,7 +164,6 @@ class Sigmoid:
         return cls(slope, float(model.intercept_[0]))
 
     def probability(self, decisions: Floats) -> Floats:
-        """Return the probability of each decision."""
         # Bounded so that exp does not overflow: a few perfectly separated candidates make the slope very steep.
         exponent = np.minimum(-(self.slope * decisions + self.offset), 700.0)
         return np.asarray(1 / (1 + np.exp(exponent)), dtype=np.float64)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ensemble_deid.arrays import log_odds
 from ensemble_deid.note.counts import strict_counts
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import drop_overlaps
@@ -37,8 +38,7 @@ def combine(
     if not len(table):
         return [() for _ in range(n_documents)]
     if method == "log-odds":
-        within = np.clip(table.confidence, _SURE, 1.0 - _SURE)
-        scores = 1.0 / (1.0 + np.exp(-np.log(within / (1.0 - within)).mean(axis=1)))
+        scores = 1.0 / (1.0 + np.exp(-log_odds(table.confidence, bound=_SURE).mean(axis=1)))
     else:
         scores = table.confidence.mean(axis=1)
     votes = table.chosen.sum(axis=1)

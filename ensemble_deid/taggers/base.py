@@ -29,7 +29,6 @@ class TokenScores:
     __hash__ = None  # type: ignore[assignment]
 
     def __eq__(self, other: object) -> bool:
-        """Compare the arrays' values."""
         if not isinstance(other, TokenScores):
             return NotImplemented
         return np.array_equal(self.phi, other.phi) and np.array_equal(self.label, other.label)

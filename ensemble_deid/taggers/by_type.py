@@ -134,7 +134,6 @@ def _prefix(number: int) -> str:
 
 
 def _annotated(batch: Batch, labels: tuple[str, ...]) -> Batch:
-    """Return a batch with the annotations that have one of the labels, and no others."""
     wanted = set(labels)
     documents = tuple(d.with_spans(span for span in d.spans if span.label in wanted) for d in batch.documents)
     return replace(batch, documents=documents)
@@ -172,7 +171,6 @@ class UncasedTagger:
 
     @classmethod
     def fit(cls, fit_one: Callable[[Batch, Batch | None], Tagger], train: Batch, dev: Batch | None) -> "UncasedTagger":
-        """Let `fit_one` train on the notes in lower case."""
         return cls(fit_one(uncased(train), None if dev is None else uncased(dev)))
 
     def propose(self, batch: Batch, *, n_best: int) -> Proposals:

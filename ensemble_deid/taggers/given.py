@@ -102,7 +102,7 @@ class GivenTagger:
 
     @classmethod
     def load(cls, name: str, directory: Path, *, labels: Iterable[str]) -> "GivenTagger":
-        """Read what `save` wrote. Raises ModelError when it is damaged."""
+        """Raises ModelError for what `save` did not write."""
         path, known = directory / _file(name), set(labels)
         try:
             content = strict_json(path.read_text(encoding="utf-8"))

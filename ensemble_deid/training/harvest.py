@@ -98,7 +98,7 @@ class Harvest:
         return tuple(p for t in self.templates for p in patterns_of(t.syntax, t.slots, confidence=score))
 
     def text(self, *, name: str) -> str:
-        """Return the pattern file. Raises CorpusError where there is no pattern."""
+        """Raises CorpusError where there is no pattern."""
         if not self.templates:
             raise CorpusError(f"{name}: no sentence comes with PHI at the same places in enough patients")
         remarks = {

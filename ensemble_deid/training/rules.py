@@ -52,7 +52,7 @@ class RuleModel:
 
     @classmethod
     def load(cls, directory: Path) -> "RuleModel":
-        """Read a model. Raises ModelError where it cannot be read or has no rule list."""
+        """Raises ModelError for a model that cannot be read or has no rule list."""
         ensemble, _ = load_model(directory)
         tagger = ensemble.taggers.get(_SUBMODEL)
         if not isinstance(tagger, TbedTagger):
@@ -185,7 +185,7 @@ def _examples(batch: Batch, documents: Sequence[Document], tokens: Mapping[Effec
 
 
 def apply_rules_to(model: RuleModel, documents: Sequence[Document]) -> list[Document]:
-    """Return the notes with the spans that the model's TBED submodel finds by these rules, and no others."""
+    """Return the notes with what the TBED submodel finds by these rules."""
     found = model.ensemble.predict(documents, PredictionOptions(submodel=_SUBMODEL))
     return [document.with_spans(spans) for document, spans in zip(documents, found, strict=True)]
 

@@ -148,7 +148,6 @@ def _with_members(config: Config, members: Members) -> Config:
 
 
 def _members_record(members: Members) -> dict[str, Any]:
-    """Return where the spans of other systems come from, where there are any."""
     return {"members": {name: source.to_json() for name, source in members}} if members else {}
 
 
@@ -237,7 +236,6 @@ def _fit_ensemble(
     config: Config,
     run: _Run,
 ) -> tuple[Ensemble, FinalEstimators, TrainingProgress]:
-    """Train the submodels, and the final estimators on what they propose out of fold."""
     groups = [document.group for document in documents]
     taggers, proposals, progress = train_submodels(
         plain, dev, groups, scheme=scheme, config=config, report=run.report, starts=run.warm.taggers, part=run.part

@@ -42,7 +42,6 @@ class Scored:
 
     @classmethod
     def of(cls, gold: Sequence[Document], spans: Sequence[Sequence[Span]]) -> "Scored":
-        """Resolve overlaps and trace the curve of PHI tokens."""
         kept = tuple(drop_overlaps(found) for found in spans)
         system = [document.with_spans(found) for document, found in zip(gold, kept, strict=True)]
         return cls(tuple(gold), kept, trace_curve(gold, system, view=VIEW))
@@ -81,15 +80,12 @@ class TrainingPoints:
 
     @property
     def threshold(self) -> float:
-        """The frozen threshold."""
         return next(point.threshold for point in self.points if point.name == self.frozen)
 
     def with_dev(self, dev: Scored) -> "TrainingPoints":
-        """Return the points with what they give on dev notes."""
         return replace(self, points=tuple(replace(point, dev=dev.at(point.threshold)) for point in self.points))
 
     def to_record(self) -> dict[str, Any]:
-        """Return what a model's manifest keeps of the choice."""
         return {
             "frozen": self.frozen,
             "basis": _BASIS,

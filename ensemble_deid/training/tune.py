@@ -44,7 +44,6 @@ class SettingRange:
 
     @property
     def ends(self) -> tuple[Any, ...]:
-        """The values that a configuration must accept."""
         return self.choices or (self.low, self.high)
 
 

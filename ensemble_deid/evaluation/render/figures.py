@@ -44,7 +44,6 @@ def difference_record(difference: PairedDifference | None, value: str, interval:
 
 
 def with_interval(estimate: Estimate, digits: int = 4) -> str:
-    """Return a figure with its interval behind it, where it has one."""
     return figure(estimate.value, digits) + interval_text(estimate.interval, digits)
 
 
@@ -93,7 +92,6 @@ def side_text(name: str, stats: AnnotationStats) -> str:
 
 
 def notes_text(evaluation: Evaluation) -> str:
-    """Say how many notes and patients there are, and how many notes stand for a patient of their own."""
     text = f"{evaluation.documents:,} notes of {evaluation.patients:,} patients"
     if evaluation.without_patient:
         text += f" ({evaluation.without_patient:,} notes name no patient and count as one each)"

@@ -39,7 +39,6 @@ class Table:
             raise EvaluationError("a row of the table has another number of cells than the table has columns")
 
     def to_text(self) -> str:
-        """Return the caption and the cells in columns, the first to the left."""
         widths = [max(map(len, cells)) for cells in zip(self.columns, *self.rows, strict=True)]
 
         def line(cells: Sequence[str]) -> str:
@@ -223,12 +222,10 @@ class Results:
 
 
 def render_blocks(blocks: Iterable[Block]) -> str:
-    """Return the blocks as text for a terminal, with an empty line between them."""
     texts = ("\n".join(p.to_text() if isinstance(p, Table) else p for p in block) for block in blocks)
     return "\n\n".join(text for text in texts if text) + "\n"
 
 
 def result_files(folder: Path, stem: str) -> Iterator[Path]:
-    """Yield the files that `Results.write_all` writes."""
     for form in (".txt", ".csv", ".tex", ".json", ".svg"):
         yield folder / f"{stem}{form}"

@@ -127,7 +127,6 @@ class CrfTagger:
             yield known, [shifted[window] for window in windows], sizes
 
     def _add(self, scores: Floats, tokens: Int64s, attributes: Int64s) -> None:
-        """Add an attribute's weights to the scores of each token."""
         weights = self.weights
         distinct, number = np.unique(attributes, return_inverse=True)
         begin = weights.begins[distinct].astype(np.int64)
@@ -194,7 +193,7 @@ def _columns(batch: Batch, config: CrfConfig) -> tuple[list[tuple[str, Column]],
 
 
 def _sequences(batch: Batch, config: CrfConfig) -> tuple[Int32s, Int32s]:
-    """Return the first row of each sequence, and the number of each token's."""
+    """Return the first row of each sequence, and the number of each token's sequence."""
     starts = merge_lines(batch.tokens, max_tokens=config.max_sequence)
     return starts, sequence_of_rows(starts, len(batch.tokens))
 

@@ -32,10 +32,10 @@ from ensemble_deid.taggers.neural.encoding import (
     bucket,
     encode,
     learn_vocabularies,
+    read_word_vectors,
 )
 from ensemble_deid.taggers.neural.names import characters_of, read_names, train_on_names
 from ensemble_deid.taggers.neural.network import TaggingNetwork, TorchNetwork, inputs_to_tensors
-from ensemble_deid.taggers.neural.word_vectors import read_word_vectors
 from ensemble_deid.taggers.sequences import merge_lines
 
 if TYPE_CHECKING:
@@ -116,7 +116,6 @@ def _features(config: NeuralConfig, train: Batch) -> tuple[str, ...]:
 
 
 def _word_vectors(config: NeuralConfig) -> tuple[tuple[str, ...], NDArray[np.float32] | None]:
-    """Return the words and the vectors of the configured file; nothing without one."""
     if not config.word_vectors:
         return (), None
     return read_word_vectors(
@@ -185,7 +184,6 @@ def train_network(
 
 
 def _rate(step: int, total: int) -> float:
-    """Return the factor of the learning rate at a step."""
     warm = max(1, int(total * _WARM_UP))
     if step < warm:
         return (step + 1) / warm

@@ -49,7 +49,6 @@ def read_names(source: str, *, longest: int) -> tuple[str, ...]:
 
 
 def characters_of(names: Sequence[str]) -> frozenset[str]:
-    """Return the characters of names in all the cases in which they are shown."""
     return frozenset(character for name in names for change in _CASES for character in change(name))
 
 

@@ -184,7 +184,7 @@ def score_row(name: str, score: Score, *, definition: str = "", with_bar: bool =
 
 
 def _bar(estimate: Estimate, *, name: str) -> Html:
-    """Draw a figure between 0 and 1 as a bar, its interval as a line with ends; an empty track where undefined."""
+    """Draw a figure between 0 and 1, its interval as a line with ends; an empty track where undefined."""
     parts = [element("rect", x=0, y=4, width=120, height=12, fill="none", stroke="var(--line)")]
     text = f"{name}: undefined"
     if estimate.value is not None:

@@ -185,7 +185,6 @@ def _head_of_page(title: str, warnings: Sequence[str], *, include_text: bool) ->
 
 
 def _held_notes(errors: ErrorList, pairs: Mapping[str, Pair]) -> dict[str, int]:
-    """Number the notes with errors that the page contains in full."""
     held: dict[str, int] = {}
     room = MOST_NOTE_TEXT
     for error in errors.errors:
