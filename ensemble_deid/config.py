@@ -194,9 +194,6 @@ def make_config(content: Mapping[str, Any], *, place: str = "configuration") -> 
         raise ConfigError(f"{place}: {error}") from None
 
 
-# Configurations from TOML files, from the named ones of the package, and from `--set` options.
-
-
 _MOST_DOTS, _SHOWN = 3, 200
 
 

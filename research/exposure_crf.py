@@ -20,6 +20,7 @@ from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.note.tokens import TokenTable
 from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.crf.tagger import CrfTagger
+from ensemble_deid.taggers.decoding import tag_probabilities
 from research.exposure_places import HiddenNote, Place
 
 SURROGATE, MISSED = "SURROGATE", "MISSED"
@@ -72,7 +73,7 @@ def _suspicion(taught: Sequence[Document], attacked: Sequence[HiddenNote]) -> Su
     train = training_view(with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True))
     crf = CrfTagger.fit(train, None, FitOptions(scheme, config.crf, seed=config.seed))
     batch = extractor.extract([note.document for note in attacked])
-    probabilities = crf.probabilities(batch)
+    probabilities = tag_probabilities(crf.chain, *crf.emissions(batch))
     missed, surrogate = (
         probabilities[:, scheme.begin(index)] + probabilities[:, scheme.inside(index)]
         for index in (scheme.labels.index(MISSED), scheme.labels.index(SURROGATE))

@@ -75,10 +75,7 @@ LEAST_CLUSTERS = 10
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A percentile interval; its ends are None where there are too few patients, or no defined resample.
-
-    `undefined` counts the resamples in which the figure was undefined; they are left out.
-    """
+    """A percentile interval; its ends are None where there are too few patients, or no defined resample."""
 
     low: float | None
     high: float | None
@@ -89,10 +86,9 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """The figure of system A minus that of system B on the same notes.
+    """The figure of system A minus that of system B on the same notes; None where undefined.
 
-    `p_value` is two-sided, by approximate randomisation; None, as are the others, where the figure is undefined, and
-    where no resamples were asked for.
+    `p_value` is two-sided, by approximate randomisation; None where no resamples were asked for, too.
     """
 
     measure: Measure
@@ -116,8 +112,7 @@ def sum_by_group(counts: Int64s, groups: Sequence[str]) -> Int64s:
 def resample_totals(group_counts: Int64s, *, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
     """Draw patients with replacement and add their counts: (patients, k) to (resamples, k).
 
-    The draws depend on `seed`, the number of patients and `resamples` alone, so that tables of the same patients
-    that are resampled one after another are resampled alike.
+    The draws depend on `seed`, `resamples` and the number of patients alone: their tables are drawn alike.
     """
     n = len(group_counts)
     values = group_counts.astype(np.float64)

@@ -161,9 +161,6 @@ def _found_by(pairs_a: Sequence[Pair], pairs_b: Sequence[Pair]) -> FoundBy:
     return FoundBy(*(int(total) for total in totals))
 
 
-# Agreement of two annotators on the same notes.
-
-
 _NOT_PHI = ""
 
 

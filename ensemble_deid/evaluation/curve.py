@@ -23,10 +23,7 @@ _BELOW = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class OperatingPoint:
-    """What a system does when it keeps the annotations with a score of at least `threshold`.
-
-    `tokens` is the number of tokens in the notes, for the rates per 1000 of the token views.
-    """
+    """What a system does at `threshold`; `tokens` is the number of tokens in the notes, for the rates per 1000."""
 
     threshold: float
     counts: Counts
@@ -34,12 +31,11 @@ class OperatingPoint:
 
     @property
     def fn_per_1000(self) -> float | None:
-        """Missed annotations of the view (tokens, in a token view) for every 1000 tokens of the notes."""
+        """Missed annotations (tokens, in a token view) for every 1000 tokens of the notes."""
         return 1000 * self.counts.fn / self.tokens if self.tokens else None
 
     @property
     def fp_per_1000(self) -> float | None:
-        """Spurious annotations of the view for every 1000 tokens of the notes."""
         return 1000 * self.counts.fp / self.tokens if self.tokens else None
 
 
@@ -69,10 +65,9 @@ class Curve:
 
 
 def trace_curve(gold: Sequence[Document], system: Sequence[Document], *, view: str = "token-binary") -> Curve:
-    """Return precision and recall at every threshold under one of `CURVE_VIEWS`.
+    """Return precision and recall at every threshold; an annotation given several times counts with its highest score.
 
-    An annotation given several times counts once, with its highest score. Raises EvaluationError when the
-    documents do not match or the view has no curve.
+    Raises EvaluationError when the documents do not match or the view is not one of `CURVE_VIEWS`.
     """
     chosen = view_named(view)
     if view not in CURVE_VIEWS:
@@ -100,13 +95,8 @@ def spread(length: int, most: int) -> list[int]:
 def just_below(score: float) -> float:
     """Return the threshold to store where one was chosen for keeping what has this score.
 
-    Another processor sums in another order, which changes the last digits of a score (some 1e-12 of it): at the score
-    itself, the very annotation that a threshold was chosen for could be lost. No margin makes up for an encoder in
-    eight bits: its rounding can turn with them, and change scores in their third digit.
-
-    >>> from ensemble_deid.evaluation.curve import just_below
-    >>> 0.5 - 1e-8 < just_below(0.5) < 0.5 - 1e-10
-    True
+    Another processor sums in another order, which changes the last digits of a score (some 1e-12 of it). No margin
+    makes up for an encoder in eight bits, whose rounding can turn with them.
     """
     return score * (1 - _BELOW)
 

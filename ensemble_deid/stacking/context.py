@@ -74,9 +74,6 @@ def _pairs(rows: Int64s, words: Int64s, strength: Floats) -> tuple[Int64s, Int64
     return rows[target], rows[source]
 
 
-# What the public lists say of a candidate's words: columns for the final estimator, where there are lists.
-
-
 _COMMON = 6
 """A bin of the English list from which on a word is too common to be taken for a name."""
 
@@ -196,11 +193,11 @@ def extract_candidates(
 
 def extract_context(table: CandidateTable, batch: Batch, more: NamedColumns | None = None) -> CandidateContext:
     first, after = table.token_ranges(batch.tokens)
-    owners = [batch.documents[d] for d in table.document.tolist()]
+    owners, words = [batch.documents[d] for d in table.document.tolist()], batch.same_word.tolist()
     return CandidateContext(
         form=_form(table, batch, first, after),
         keys=_keys(batch, first, after),
-        string=_strings(batch, first, after),
+        string=_numbered(tuple(words[a:b]) for a, b in zip(first.tolist(), after.tolist(), strict=True)),
         elsewhere=_elsewhere(table, batch, first, after),
         groups=[document.group for document in owners],
         patients=[document.patient for document in owners],
@@ -220,11 +217,6 @@ def _keys(batch: Batch, first: Int64s, after: Int64s) -> dict[str, list[str]]:
         keys["form"].append(" ".join(forms[a:b])[:60])
         keys["field"].append(nearest[a])
     return keys
-
-
-def _strings(batch: Batch, first: Int64s, after: Int64s) -> Int64s:
-    words = batch.same_word.tolist()
-    return _numbered(tuple(words[a:b]) for a, b in zip(first.tolist(), after.tolist(), strict=True))
 
 
 def _numbered(things: Iterable[Hashable]) -> Int64s:

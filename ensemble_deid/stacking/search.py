@@ -39,10 +39,7 @@ class Chosen:
 
 
 def strict_f1(table: CandidateTable, scores: Floats, threshold: float, correct: Flags, n_gold: int) -> float | None:
-    """Return the strict F1 after threshold and resolution; gold spans that are no candidates are missed.
-
-    None where it is undefined: there is no gold and nothing stands.
-    """
+    """Return the strict F1 after threshold and resolution, None if undefined; gold that is no candidate is missed."""
     truth = dict(zip(zip(table.document.tolist(), table.keys(), strict=True), correct.tolist(), strict=True))
     n_documents = int(table.document.max()) + 1 if len(table) else 0
     kept = [drop_overlaps(spans) for spans in table.spans(scores, scores >= threshold, n_documents)]
@@ -136,7 +133,7 @@ def _decided(features: Floats, correct: Flags, held_out: Floats, settings: SvmSe
 def sample_rows(rows: Int64s, size: int, rng: np.random.Generator) -> Int64s:
     """Return at most `size` of the rows, in their order: the time to fit an SVM grows with the square of their number.
 
-    Single rows, not whole groups, since every group has something to teach; what is held out is chosen before.
+    Single rows, not whole groups, since every group has something to teach.
     """
     return rows if len(rows) <= size else np.sort(rng.choice(rows, size, replace=False))
 

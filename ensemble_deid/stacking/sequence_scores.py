@@ -48,10 +48,7 @@ def pooled(probability: Floats, odds: Floats, weight: float) -> Floats:
 
 
 def pooled_with_sequences(probability: Floats, columns: NamedColumns, weight: float) -> Floats:
-    """Return candidates' probabilities pooled with the sequence models' mean log odds, which are the net's columns.
-
-    Without sequence models, or at weight 0, the probabilities are returned as they are.
-    """
+    """Pool with the mean log odds, which are the net's columns; without models, or at weight 0, nothing changes."""
     odds = columns.of_kinds("phi")
     return pooled(probability, odds.mean(axis=1), weight) if weight and odds.shape[1] else probability
 

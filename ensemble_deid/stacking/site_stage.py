@@ -119,7 +119,11 @@ class SiteStage:
             raise ModelError("there is nothing to learn from: the notes have no words")
         own: dict[str, _Counts] = {}
         for (document, _), found, marked in zip(notes, tokens, phi, strict=True):
-            _count(found, marked, own.setdefault(document.patient, defaultdict(lambda: [0, 0])))
+            counts = own.setdefault(document.patient, defaultdict(lambda: [0, 0]))
+            for keys, is_phi in zip(found.keys, marked.tolist(), strict=True):
+                for named in zip(KINDS, keys, strict=True):
+                    counts[named][0] += is_phi
+                    counts[named][1] += 1
         total: _Counts = defaultdict(lambda: [0, 0])
         patients: dict[tuple[str, str], int] = defaultdict(int)
         for counts in own.values():
@@ -214,14 +218,6 @@ class SiteStage:
         if not len(rank) == len(score) == columns or not np.isfinite([*rank, *score, stage.prior]).all():
             raise ModelError("what the model learned from a site is damaged: its weights do not fit")
         return stage
-
-
-def _count(tokens: _Tokens, phi: Flags, counts: _Counts) -> None:
-    for keys, marked in zip(tokens.keys, phi.tolist(), strict=True):
-        for named in zip(KINDS, keys, strict=True):
-            pair = counts[named]
-            pair[0] += marked
-            pair[1] += 1
 
 
 def _share(tokens: _Tokens, phi: Flags, table: CandidateTable) -> Floats:

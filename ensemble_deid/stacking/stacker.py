@@ -116,8 +116,7 @@ class Stacker:
     ) -> list[list[Span]]:
         """Return every candidate of each document, scored with its probability of being PHI.
 
-        Where `tokens` is set, the likeliest single tokens that no candidate covers are among them, unless `least`, the
-        lowest score of interest, lies above them all.
+        Where `tokens` is set, single tokens are among them, unless `least`, the lowest score of interest, is higher.
         """
         return self.resolved(self.scored(proposals, batch), proposals, batch, least=least)
 

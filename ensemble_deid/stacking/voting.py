@@ -60,8 +60,7 @@ def choose_best_members(
 ) -> dict[str, tuple[str, ...]]:
     """Return for each label the `best` submodels by strict F1 on annotated notes; of equals, the earlier in the table.
 
-    A submodel that finds none of a label is not chosen for it; where none finds any, all are: nothing says that one is
-    worse than another, and a claim that is not made is PHI that stays.
+    A submodel that finds none of a label is not chosen for it; where none finds any, all are.
     """
     return {label: _best_of_label(label, documents, proposals, best) for label in labels}
 

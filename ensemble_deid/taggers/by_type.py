@@ -146,17 +146,13 @@ def uncased(batch: Batch) -> Batch:
     """Return the batch with words and their shapes in lower case, and nothing that depends on capitals."""
     table = batch.table
     columns = {name: table[name].map_values(str.lower) for name in ("word", "shape")}
-    columns["short_shape"] = columns["shape"].map_values(_without_runs)
+    columns["short_shape"] = columns["shape"].map_values(lambda shape: re.sub(r"(.)\1+", r"\1", shape, flags=re.S))
     columns["case"] = table["case"].map_values(lambda case: "none" if case == "none" else "lower")
     # It is filled for capitalised words only.
     columns["in_note"] = table["in_note"].map_values(lambda label: "-")
     places = (name for name in table.names if name.startswith(KNOWLEDGE) and set(table[name].values) <= set(PLACES))
     columns |= {name: table[name].map_values(_place_in_any_case) for name in places}
     return replace(batch, table=table.with_columns(columns))
-
-
-def _without_runs(shape: str) -> str:
-    return re.sub(r"(.)\1+", r"\1", shape, flags=re.S)
 
 
 def _place_in_any_case(place: str) -> str:

@@ -251,9 +251,6 @@ def _rule_changes(ensemble: Ensemble, batch: Batch) -> list[RuleChange]:
     return changes
 
 
-# An explanation as one HTML page, and the sentence about what became of a candidate.
-
-
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:1rem auto;padding:0 1rem;overflow-wrap:anywhere}
 .warning{border:2px solid #b3261e;border-radius:.5rem;padding:.6rem 1rem}.warning strong{color:#b3261e}

@@ -186,9 +186,6 @@ def _elsewhere(documents: Sequence[Document], limits: HarvestLimits) -> PatternH
     return total
 
 
-# Frequent sentences without PHI, for an inclusion list.
-
-
 @dataclass(frozen=True, slots=True)
 class FrequentSentences:
     """Sentences with the number of their patients, most patients first; how many were left out, and why."""
@@ -251,9 +248,6 @@ def _holds(sentence: str, strings: frozenset[tuple[str, ...]]) -> bool:
     words = _words(sentence)
     n = len(words)
     return any(words[low:high] in strings for low in range(n) for high in range(low + 1, n + 1))
-
-
-# Spans that an inclusion list would drop, counted on annotated notes before the list is used.
 
 
 @dataclass(frozen=True, slots=True)

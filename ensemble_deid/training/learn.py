@@ -73,10 +73,9 @@ _ANY = tuple(sorted((Lists(*which) for which in product((False, True), repeat=3)
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """From how many notes a model learned, and both models on the same notes, each patient held out.
+    """From how many notes a model learned, what, and both models on the same notes, each patient held out.
 
     The points are those with the highest recall at the wanted false positives; None where a model does not reach them.
-    `rules`, `patterns` and `sentences` are those that the model has learned from the notes.
     """
 
     notes: int

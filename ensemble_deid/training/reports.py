@@ -104,9 +104,6 @@ def counts_record(counts: Counts | None) -> dict[str, float | None]:
     return {name: None if counts is None else getattr(counts, name) for name in names}
 
 
-# The figures in a model's package: recall at given false positives, on notes of unseen sites.
-
-
 BOUNDS = (2.0, 5.0, 10.0, 15.0)
 """False positives per 1000 tokens within which to find the highest recall."""
 _HEADS = (

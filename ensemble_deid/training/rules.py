@@ -110,7 +110,7 @@ class RuleExample:
 class CheckedRule:
     """A rule on a corpus: the tags it put right and wrong there, at its turn in the list; the rest stayed wrong.
 
-    `mislabelled` counts those of the rest that had and have a label, by what the words are: a label, or `O`.
+    `mislabelled` counts those of the rest that had and have a label, by what they are.
     """
 
     number: int
@@ -264,9 +264,6 @@ def curve_lines(points: Sequence[CurvePoint]) -> list[str]:
 
 def _f1_by_rule(counts: CountsByRule) -> list[float | None]:
     return [f1_score(right, gold=counts.n_gold, system=found) for right, found in counts.by_rule]
-
-
-# The picture of F1 against the number of rules (needs the extra `plot`).
 
 
 def draw_curve(points: Sequence[CurvePoint], path: Path) -> None:

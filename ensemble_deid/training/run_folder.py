@@ -42,10 +42,9 @@ class RunFolder:
 
     @classmethod
     def begin(cls, path: Path, settings: Mapping[str, Any], *, resume: bool) -> "RunFolder":
-        """Begin a run, or with `resume` continue one of the same settings.
+        """Begin a run, or with `resume` continue one of the same settings and versions.
 
-        The versions of the package and of its libraries are among the settings. Raises ConfigError where the folder
-        holds a run and `resume` is False, another run, or something else.
+        Raises ConfigError where the folder holds a run and `resume` is False, another run, or something else.
         """
         wanted = json.loads(json.dumps({**settings, "ensemble_deid": __version__, "packages": installed_packages()}))
         check_writable(path)
@@ -100,9 +99,6 @@ def _refuse_difference(found: Mapping[str, Any], wanted: Mapping[str, Any], plac
             raise ConfigError(f"{place}: the run was begun with another {prefix}{key}, and cannot be continued")
 
 
-# Each task's result of a training.
-
-
 _HASHES = "files.json"
 _SPANS, _TOKENS = "proposals.json", "proposals.safetensors"
 
@@ -115,11 +111,7 @@ class PartFolder:
 
     @classmethod
     def begin(cls, path: Path, settings: Mapping[str, Any], *, resume: bool) -> "PartFolder":
-        """Begin, or with `resume` continue, a training of these settings; one without a result starts again.
-
-        Raises ConfigError where the folder has results and `resume` is False, where they are of other settings, and for
-        a folder that is something else.
-        """
+        """Begin, or with `resume` continue, a training. Raises ConfigError as `RunFolder.begin`."""
         remove_stale(path)
         if path.is_dir() and [entry.name for entry in path.iterdir()] == [RUN]:
             (path / RUN).unlink()

@@ -136,10 +136,7 @@ def checked_notes(
 
 
 def training_counts(batch: Batch, *, copies: int) -> dict[str, int]:
-    """Return how much is trained on, and how many annotated spans the tokens cut or lose.
-
-    `batch` has the notes without their `copies` in other forms.
-    """
+    """Return how much is trained on, besides `copies`, and how many annotated spans the tokens cut or lose."""
     documents = batch.documents
     loss = tag_loss(documents, batch.tokens)
     return {
@@ -154,13 +151,10 @@ def training_counts(batch: Batch, *, copies: int) -> dict[str, int]:
     }
 
 
-# The notes of some sites, drawn by a seed: for a shorter training, and for learning curves over sites.
-
-
 def sample_sites(documents: Sequence[Document], n_sites: int, *, seed: int) -> tuple[Document, ...]:
     """Return the notes of `n_sites` sites, in their order; a larger sample of the same seed includes a smaller one.
 
-    Raises ConfigError where a note names no site, or where there are fewer sites than asked for.
+    Raises ConfigError where a note names no site, or there are fewer sites.
     """
     sites = {document.site for document in documents}
     if None in sites:

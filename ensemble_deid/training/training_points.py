@@ -67,9 +67,8 @@ class TrainingPoint:
 class TrainingPoints:
     """The points on offer, and the name of the frozen one.
 
-    `recall` is missing where no threshold keeps within the false positives; if the configuration asks for it, the point
-    with the best F1 is frozen instead, and `unreached` says so. `curve` is that of PHI tokens in the training notes,
-    out of fold, over all thresholds.
+    `recall` is missing where no threshold keeps within the false positives; if it was asked for, `unreached` says so,
+    and the best F1 is frozen. `curve` is that of PHI tokens in the training notes, out of fold.
     """
 
     points: tuple[TrainingPoint, ...]
@@ -114,8 +113,8 @@ def training_points(
 ) -> TrainingPoints:
     """Find the operating points on the training notes; their changed copies count for `cv_threshold` alone.
 
-    `probability` (n,) is that of each candidate by cross-validation, `cv_threshold` the one with the best strict F1.
-    `others` returns what is scored beside the candidates, given these without those that overlap a more probable one.
+    `probability` (n,) is that of each candidate by cross-validation. `others` returns what is scored beside the
+    candidates, given these without those that overlap a more probable one.
     """
     keep = np.ones(len(dataset), dtype=bool)
     spans = dataset.table.spans(probability, keep, len(documents))

@@ -106,9 +106,6 @@ def _difference_cells(difference: PairedDifference) -> tuple[str, ...]:
     )
 
 
-# An evaluation on one screen: the figures that most readers look for.
-
-
 MOST_LABELS = 12
 """Labels of the summary; it says how many more there are."""
 
@@ -205,9 +202,6 @@ def _labels(evaluation: Evaluation) -> Block:
     columns = ("label", "gold", "precision", "recall", "F1")
     found = Table("By label (strict), most frequent first", columns, tuple(rows))
     return [found, f"and {more:,} more"] if more else [found]
-
-
-# Every table of an evaluation as text for a terminal.
 
 
 def _every_table(evaluation: Evaluation) -> list[Block]:

@@ -166,9 +166,6 @@ def _figures(name: str, value: object) -> Json:
     return {name: plain(value)}
 
 
-# The same tree as one long table for data frames.
-
-
 _PLACE = ("view", "part", "name", "naming", "label", "measure", "pairs")
 _Line = tuple[str, str, str, str, str, Any, Any, Any]
 

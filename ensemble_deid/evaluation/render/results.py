@@ -94,9 +94,6 @@ def _markdown(cells: Sequence[str]) -> str:
     return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
 
 
-# A picture of a table of figures: a point for each row, with the interval where there is one, as SVG.
-
-
 _ROW, _TOP, _LEFT, _SPAN, _RIGHT, _BOTTOM = 22, 14, 250, 340, 70, 44
 _INK, _GRID = "#333", "#ddd"
 
@@ -153,9 +150,6 @@ def _row(point: Point, y: float) -> list[Html]:
 
 def _x(value: float) -> float:
     return round(_LEFT + _SPAN * min(max(value, 0.0), 1.0), 2)
-
-
-# Everything that a command found.
 
 
 class Heading(str):

@@ -25,7 +25,7 @@ from ensemble_deid.taggers.chain import LinearChain
 from ensemble_deid.taggers.crf.crfsuite_file import read_crfsuite
 from ensemble_deid.taggers.crf.weights import CrfWeights, WindowWeights
 from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, STANZA_WINDOWS, knowledge_windows, read_windows
-from ensemble_deid.taggers.decoding import decode, tag_probabilities
+from ensemble_deid.taggers.decoding import decode
 from ensemble_deid.taggers.sequences import chain_proposals, merge_lines, sequence_of_rows
 
 FILE = "crf.safetensors"
@@ -87,10 +87,6 @@ class CrfTagger:
         emissions, starts = self.emissions(batch)
         decoded = decode(self.chain, emissions, starts, n=n_best)
         return chain_proposals(decoded, batch.tokens, self.scheme, source="crf")
-
-    def probabilities(self, batch: Batch) -> Floats:
-        """Return the exact marginal probability of every tag of the scheme at every token, (n_tokens, tags)."""
-        return tag_probabilities(self.chain, *self.emissions(batch))
 
     def emissions(self, batch: Batch) -> tuple[Floats, Int32s]:
         """Return the score of every tag at every token, (n_tokens, tags), and the first row of each sequence."""

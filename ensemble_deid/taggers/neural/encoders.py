@@ -57,9 +57,6 @@ class TransformerEncoder(nn.Module):
         return encoded
 
 
-# Character encoders: the spelling of a word -> a vector.
-
-
 class CharacterCnn(nn.Module):
     """Spelling -> vector: one convolution per kernel size, with max pooling over positions."""
 

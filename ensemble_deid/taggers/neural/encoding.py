@@ -133,7 +133,10 @@ def learn_vocabularies(
     return Vocabularies(
         _indexed([*old.words, *(word for _, word in frequent if word not in old.words)]),
         _indexed([*old.characters, *sorted(characters - set(old.characters))]),
-        {name: _after(old.features.get(name, {}), _used(batch, name)) for name in features},
+        {
+            name: _indexed([*known, *sorted(_used(batch, name) - set(known))])
+            for name, known in ((name, old.features.get(name, {})) for name in features)
+        },
         _indexed(vectors or list(old.vectors)),
         zero_digits,
     )
@@ -143,10 +146,6 @@ def _lower(batch: Batch, zeroed: bool) -> Column:
     """Return the words as the embeddings know them."""
     lower = batch.table["lower"]
     return lower.map_values(with_zeros) if zeroed else lower
-
-
-def _after(old: dict[str, int], values: set[str]) -> dict[str, int]:
-    return _indexed([*old, *sorted(values - set(old))])
 
 
 def _used(batch: Batch, name: str) -> set[str]:

@@ -15,9 +15,6 @@ from ensemble_deid.taggers.layers import Array, Weights, single
 from ensemble_deid.taggers.neural.encoders import Bilstm, TransformerEncoder, character_encoder
 from ensemble_deid.taggers.neural.encoding import Inputs, Sizes
 
-# pytorch-crf's layer with a likelihood whose cost grows with the length of a sequence, not with its square.
-
-
 _PASSED_OVER = -100
 
 

@@ -35,10 +35,7 @@ class _Drawn:
 
 
 def curve_section(curve: Curve | None, operating: OperatingPoints | None, *, threshold: float) -> Html:
-    """Draw the curves of a system with scores, and list its operating points where they were chosen.
-
-    `threshold` is the one the system works with; 0 where it keeps all that it scores.
-    """
+    """Draw the curves of a system with scores that works at `threshold`, and list its operating points, if any."""
     if curve is None or not len(curve):
         line = "The system does not score its annotations, so there is no threshold to move."
         return section("curves", "Precision, recall and thresholds", element("p", line))
@@ -144,9 +141,6 @@ def _table(operating: OperatingPoints) -> Html:
     counted = f" FN and FP: {unit} missed and spurious ({operating.view}) per 1000 tokens of the notes."
     header = ("", "Threshold", "PPV", "Sensitivity", "F1", "FN per 1000", "FP per 1000")
     return data_table("Operating points.", header, rows, note=origin + counted)
-
-
-# Curves in the unit square, as SVG.
 
 
 def _curves(

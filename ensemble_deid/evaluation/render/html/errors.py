@@ -10,9 +10,6 @@ from ensemble_deid.evaluation.render.html.markup import Html, data_table, elemen
 from ensemble_deid.note.digits import UNDEFINED, four_digits
 from ensemble_deid.note.span import Span
 
-# A stretch of a note with its gold and system annotations marked.
-
-
 AROUND = 90
 """Characters of context shown on either side of an error."""
 
@@ -222,9 +219,6 @@ def _select(name: str, title: str, values: Sequence[str]) -> Html:
 
 def _css(kind: ErrorKind) -> str:
     return kind.replace(" ", "-")
-
-
-# The report's most frequent missed and spurious words.
 
 
 MOST_WORDS = 25

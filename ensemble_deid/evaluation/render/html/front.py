@@ -76,9 +76,6 @@ def _sign_off() -> Html:
     return element("table", caption, element("thead", head), body, class_="sign")
 
 
-# The first look: what was scored, the figures that matter most, all views, and what is missed.
-
-
 _UNITS = {"entity": "annotations", "token": "tokens in annotations"}
 
 
@@ -184,9 +181,6 @@ def _tile(name: str, value: str, beside: str, definition: str) -> Html:
         element("span", definition, class_="soft meaning"),
         class_="tile",
     )
-
-
-# What a reader could still see.
 
 
 _LEAK = (

@@ -92,17 +92,11 @@ def _confusion_cells(
     return cells
 
 
-# The report's section on groups of annotations: is PHI hidden as well in each of them as in the rest?
-
-
 _HEADER = ("Group", "Annotations", "Patients", "Hidden", "Interval", "The rest", "Adjusted p", "Verdict")
 
 
 def subgroup_section(subgroups: Subgroups, resampling: Resampling, *, brief: bool = False) -> Html:
-    """List the groups of each dimension with their recall, and flag those that fare worse than the rest.
-
-    `brief` counts groups of few patients instead of listing them.
-    """
+    """List the groups of each dimension, worse ones flagged; `brief` counts groups of few patients instead."""
     dimensions = list(dict.fromkeys(group.dimension for group in subgroups.groups))
     found = {name: [g for g in subgroups.groups if g.dimension == name] for name in dimensions}
     tables = [_table(dimension, groups, brief=brief) for dimension, groups in found.items()]
@@ -167,9 +161,6 @@ def interval_in_percent(estimate: Estimate) -> str:
     if interval is None or interval.low is None or interval.high is None:
         return ""
     return f"{percent(interval.low)} to {percent(interval.high)}"
-
-
-# A score as a row of a table.
 
 
 def score_row(name: str, score: Score, *, definition: str = "", with_bar: bool = False) -> tuple[str | Html, ...]:

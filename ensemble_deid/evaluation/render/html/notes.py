@@ -97,9 +97,9 @@ class NotesPage:
 
 @contextmanager
 def notes_page(path: Path, *, title: str, about: str = _ABOUT) -> Iterator[NotesPage]:
-    """Give a page that becomes the file `path` when the block ends without an error; `about` says what it shows.
+    """Give a page that becomes the file `path` when the block ends without an error; it loads nothing and runs nothing.
 
-    It loads nothing and runs nothing: no note can make it do so. Raises OSError, which names `path`.
+    Raises OSError, which names `path`.
     """
     with open_atomically(path) as stream:
         page = NotesPage(stream)

@@ -218,9 +218,6 @@ def _as_script_data(data: object) -> Html:
     return Html(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
 
 
-# How to read the report: definitions and keys.
-
-
 _TERMS: tuple[tuple[str, str], ...] = (
     ("Precision (PPV)", "of what the system gave, the share that is right"),
     ("Recall (sensitivity)", "of what is gold, the share that the system found"),
