@@ -21,6 +21,7 @@ from ensemble_deid.evaluation.bootstrap import (
     resample_totals,
     sum_by_group,
 )
+from ensemble_deid.evaluation.evaluate import Estimate, Resampling, Row, Score, score_rows
 from ensemble_deid.evaluation.pairs import (
     AnnotationStats,
     Pair,
@@ -29,7 +30,6 @@ from ensemble_deid.evaluation.pairs import (
     labels_of_pairs,
     pair_documents,
 )
-from ensemble_deid.evaluation.scores import Estimate, Resampling, Row, Score, score_rows
 from ensemble_deid.evaluation.views import (
     VIEWS,
     CountTable,

@@ -15,9 +15,9 @@ import numpy as np
 from ensemble_deid.arrays import Int64s
 from ensemble_deid.evaluation.bootstrap import sign_flip_p, sum_by_group
 from ensemble_deid.evaluation.compare import holm
+from ensemble_deid.evaluation.evaluate import Estimate, Resampling, estimate_ratio
 from ensemble_deid.evaluation.leaks import KIND_KEY, cover, leaking_places
 from ensemble_deid.evaluation.pairs import Pair
-from ensemble_deid.evaluation.scores import Estimate, Resampling, estimate_ratio
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import category_of
 from ensemble_deid.note.span import SpanKey

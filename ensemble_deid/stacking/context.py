@@ -152,16 +152,13 @@ class CandidateContext:
 
     def select(self, rows: Int64s) -> "CandidateContext":
         chosen = rows.tolist()
-        keys = {kind: [names[i] for i in chosen] for kind, names in self.keys.items()}
-        groups, patients = ([names[i] for i in chosen] for names in (self.groups, self.patients))
-        string = _numbered(self.string[rows].tolist())
         return CandidateContext(
             form=self.form[rows],
-            keys=keys,
-            string=string,
+            keys={kind: [names[i] for i in chosen] for kind, names in self.keys.items()},
+            string=_numbered(self.string[rows].tolist()),
             elsewhere=self.elsewhere[rows],
-            groups=groups,
-            patients=patients,
+            groups=[self.groups[i] for i in chosen],
+            patients=[self.patients[i] for i in chosen],
             more=self.more.select(rows),
         )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from ensemble_deid.evaluation.bootstrap import PairedDifference, Share
 from ensemble_deid.evaluation.compare import Agreement, Comparison
-from ensemble_deid.evaluation.evaluate import Evaluation
+from ensemble_deid.evaluation.evaluate import Estimate, Evaluation, Macro, Score, ScorePart
 from ensemble_deid.evaluation.official import OfficialScores
 from ensemble_deid.evaluation.operating_points import OperatingPoints
 from ensemble_deid.evaluation.render.data import agreement_data, comparison_data, evaluation_data, long_table
@@ -20,7 +20,6 @@ from ensemble_deid.evaluation.render.figures import (
     with_interval,
 )
 from ensemble_deid.evaluation.render.results import Block, Point, Results, Table, draw_points
-from ensemble_deid.evaluation.scores import Estimate, Macro, Score, ScorePart
 from ensemble_deid.evaluation.views import VIEWS
 from ensemble_deid.note.digits import UNDEFINED, figure, percent
 

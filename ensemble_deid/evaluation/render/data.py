@@ -12,11 +12,10 @@ from typing import Any
 from ensemble_deid.evaluation.bootstrap import PairedDifference, Share
 from ensemble_deid.evaluation.compare import Agreement, Comparison
 from ensemble_deid.evaluation.curve import OperatingPoint, spread
-from ensemble_deid.evaluation.evaluate import Evaluation
+from ensemble_deid.evaluation.evaluate import Estimate, Evaluation, Macro
 from ensemble_deid.evaluation.leaks import LeakView
 from ensemble_deid.evaluation.official import OfficialScores, to_official_json
 from ensemble_deid.evaluation.operating_points import OperatingPoints
-from ensemble_deid.evaluation.scores import Estimate, Macro
 from ensemble_deid.note.counts import Counts
 
 Json = dict[str, Any]

@@ -4,11 +4,10 @@ from typing import Any
 
 from ensemble_deid.evaluation.bootstrap import LEAST_CLUSTERS, Interval, PairedDifference
 from ensemble_deid.evaluation.curve import OperatingPoint
-from ensemble_deid.evaluation.evaluate import Evaluation
+from ensemble_deid.evaluation.evaluate import Estimate, Evaluation, Resampling
 from ensemble_deid.evaluation.leaks import LeakView
 from ensemble_deid.evaluation.operating_points import OperatingPoints
 from ensemble_deid.evaluation.pairs import AnnotationStats
-from ensemble_deid.evaluation.scores import Estimate, Resampling
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.digits import UNDEFINED, figure, four_digits, percent
 

@@ -184,8 +184,8 @@ class _Items:
 def _columns(batch: Batch, config: CrfConfig) -> tuple[list[tuple[str, Column]], Int32s]:
     """Return the named window columns, and the first row of each sequence."""
     starts, sequence = _sequences(batch, config)
-    named = _named_windows(batch, config)
-    return [(name, joined_column(batch.table, windows, sequence)) for name, windows in named], starts
+    windows = _named_windows(batch, config)
+    return [(name, joined_column(batch.table, parts, sequence)) for name, parts in windows], starts
 
 
 def _sequences(batch: Batch, config: CrfConfig) -> tuple[Int32s, Int32s]:

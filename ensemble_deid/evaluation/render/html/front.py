@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ensemble_deid.evaluation.bootstrap import Share
 from ensemble_deid.evaluation.error_list import ErrorList
-from ensemble_deid.evaluation.evaluate import Evaluation
+from ensemble_deid.evaluation.evaluate import Estimate, Evaluation
 from ensemble_deid.evaluation.leaks import LeakView
 from ensemble_deid.evaluation.render.figures import (
     ROWS_OVERLAP,
@@ -17,7 +17,6 @@ from ensemble_deid.evaluation.render.figures import (
 )
 from ensemble_deid.evaluation.render.html.labels import interval_in_percent, score_row, verdict
 from ensemble_deid.evaluation.render.html.markup import Html, data_table, element, named, section
-from ensemble_deid.evaluation.scores import Estimate
 from ensemble_deid.evaluation.subgroups import Subgroups
 from ensemble_deid.evaluation.views import VIEWS
 from ensemble_deid.note.digits import figure, percent

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from ensemble_deid.evaluation.error_list import ErrorList
-from ensemble_deid.evaluation.evaluate import Evaluation
+from ensemble_deid.evaluation.evaluate import Estimate, Evaluation, Resampling, Score
 from ensemble_deid.evaluation.render.figures import interval_text
 from ensemble_deid.evaluation.render.html.markup import (
     Html,
@@ -15,7 +15,6 @@ from ensemble_deid.evaluation.render.html.markup import (
     scroll,
     section,
 )
-from ensemble_deid.evaluation.scores import Estimate, Resampling, Score
 from ensemble_deid.evaluation.subgroups import LEVEL, MIN_PATIENTS, Subgroup, Subgroups
 from ensemble_deid.note.digits import figure, percent
 
