@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from test_taggers_neural import SMALL as SMALL_BILSTM
 from tiny_notes import SCHEME, plain, tiny_batch, tiny_notes
 
 from ensemble_deid.config import NeuralConfig
@@ -29,17 +30,8 @@ from ensemble_deid.taggers.neural.tagger import NeuralTagger, score_tokens
 from ensemble_deid.taggers.sequences import merge_lines
 
 SMALL: dict[str, Any] = {
-    "word_dimension": 12,
-    "character_dimension": 4,
+    **SMALL_BILSTM,
     "character_hidden": 8,
-    "kernel_sizes": [2, 3],
-    "channels": 4,
-    "feature_dimension": 3,
-    "hidden": 24,
-    "epochs": 6,
-    "batch_tokens": 40,
-    "learning_rate": 0.02,
-    "max_sequence": 12,
     "name_steps": 5,
     "transformer_layers": 1,
     "transformer_heads": 2,

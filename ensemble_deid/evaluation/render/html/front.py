@@ -1,6 +1,6 @@
 """The report's first pages: the record for those who decide on a system's use, the summary, and what leaks."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from ensemble_deid.evaluation.bootstrap import Share
 from ensemble_deid.evaluation.error_list import ErrorList
@@ -24,20 +24,13 @@ from ensemble_deid.note.digits import figure, percent
 _SIGNATURES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class FrontPage:
-    """What the first page records of the system and the notes: names and what is said of them, in order."""
-
-    facts: tuple[tuple[str, str], ...]
-
-
-def front_section(front: FrontPage, evaluation: Evaluation, subgroups: Subgroups) -> Html:
+def front_section(facts: Sequence[tuple[str, str]], evaluation: Evaluation, subgroups: Subgroups) -> Html:
     """Put on one page the record of what was scored, what leaks, which groups fare worse, and lines to sign on."""
     worse = any(group.worse for group in subgroups.groups)
     return section(
         "front",
         "Record",
-        data_table("What was scored.", ("", ""), front.facts, words=2),
+        data_table("What was scored.", ("", ""), facts, words=2),
         _leaks(evaluation),
         *(element("p", line) for line in site_lines(evaluation)),
         element("p", f"Groups of annotations: {verdict(subgroups.groups)}", class_="flag" if worse else None),

@@ -16,7 +16,7 @@ from ensemble_deid.evaluation.operating_points import OperatingPoints
 from ensemble_deid.evaluation.pairs import Pair, keep_labels, pair_documents, select_labels
 from ensemble_deid.evaluation.render.html.curves import curve_section
 from ensemble_deid.evaluation.render.html.errors import error_section, words_section
-from ensemble_deid.evaluation.render.html.front import FrontPage, front_section, leak_section, summary_section
+from ensemble_deid.evaluation.render.html.front import front_section, leak_section, summary_section
 from ensemble_deid.evaluation.render.html.labels import confusion_section, label_section, subgroup_section
 from ensemble_deid.evaluation.render.html.markup import (
     NO_SCRIPTS,
@@ -71,7 +71,7 @@ def render_report(
     threshold: float = 0.0,
     operating: OperatingPoints | None = None,
     warnings: Sequence[str] = (),
-    front: FrontPage | None = None,
+    facts: Sequence[tuple[str, str]] | None = None,
     part: ReportPart = "whole",
     seen: Set[str] | None = None,
     name_lists: Mapping[str, Set[str]] | None = None,
@@ -86,9 +86,9 @@ def render_report(
 
     `votes` maps each submodel's name to its own output, to be shown at each error. `scored` has all that the system
     gives a score, of which `system` is what it keeps at its `threshold`: the curves go over all of it. `operating` adds
-    operating points that were chosen elsewhere, `warnings` stand before everything else, `front` makes a first page for
-    those who decide on the system's use. `seen` and `name_lists` are those of `measure_subgroups`. Without text no word
-    of a note is on the page, but ids, kinds, labels and offsets are. The other options are those of `evaluate`. Raises
+    operating points that were chosen elsewhere, `warnings` stand before everything else, `facts` (names and what is said
+    of them) make a first page. `seen` and `name_lists` are those of `measure_subgroups`. Without text no word of a note
+    is on the page, but ids, kinds, labels and offsets are. The other options are those of `evaluate`. Raises
     EvaluationError when the documents do not match.
     """
     include_text = include_text and part != "summary"
@@ -104,7 +104,7 @@ def render_report(
     curve = _curve(golds, systems if scored is None else scored, labels=result.labels, view=curve_view)
     spans_by_model = {model: {note.id: note.spans for note in notes} for model, notes in (votes or {}).items()}
     sections = {
-        "front": front_section(front, result, subgroups) if front else None,
+        "front": front_section(facts, result, subgroups) if facts else None,
         "summary": summary_section(result, errors),
         "leaks": leak_section(result, brief=part == "summary"),
         "subgroups": subgroup_section(subgroups, result.resampling, brief=part == "summary"),
