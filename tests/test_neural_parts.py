@@ -15,17 +15,20 @@ from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.batch import Batch, select_documents
 from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.neural.arrays import network_shapes, positional_encoding
-from ensemble_deid.taggers.neural.encoders import (
-    Bilstm,
-    CharacterBilstm,
-    CharacterCnn,
-    TransformerEncoder,
-    character_encoder,
-)
 from ensemble_deid.taggers.neural.encoding import UNKNOWN, SequenceBatch, Sizes, encode, learn_vocabularies
 from ensemble_deid.taggers.neural.fitting import _loss
 from ensemble_deid.taggers.neural.names import characters_of, read_names, train_on_names
-from ensemble_deid.taggers.neural.network import CrfLayer, TaggingNetwork, TensorInputs, TorchNetwork
+from ensemble_deid.taggers.neural.network import (
+    Bilstm,
+    CharacterBilstm,
+    CharacterCnn,
+    CrfLayer,
+    TaggingNetwork,
+    TensorInputs,
+    TorchNetwork,
+    TransformerEncoder,
+    character_encoder,
+)
 from ensemble_deid.taggers.neural.tagger import NeuralTagger, score_tokens
 from ensemble_deid.taggers.sequences import merge_lines
 

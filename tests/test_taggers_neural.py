@@ -17,9 +17,8 @@ from ensemble_deid.features.batch import Batch, select_documents
 from ensemble_deid.note.document import Document
 from ensemble_deid.taggers.base import FitOptions, Progress
 from ensemble_deid.taggers.neural.arrays import ArrayNetwork
-from ensemble_deid.taggers.neural.encoders import Bilstm
 from ensemble_deid.taggers.neural.encoding import UNKNOWN, Vocabularies, bucket, encode, learn_vocabularies
-from ensemble_deid.taggers.neural.network import SequenceDropout
+from ensemble_deid.taggers.neural.network import Bilstm, SequenceDropout
 from ensemble_deid.taggers.neural.tagger import VOCABULARY, WEIGHTS, NeuralTagger, score_tokens
 from ensemble_deid.taggers.sequences import merge_lines
 

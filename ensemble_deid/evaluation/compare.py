@@ -75,10 +75,10 @@ class Comparison:
     documents: int
     patients: int
     labels: tuple[str, ...] | None
+    resampling: Resampling
     differences: Mapping[str, tuple[PairedDifference, ...]]
     by_label: tuple[LabelDifference, ...]
     found: FoundBy
-    resampling: Resampling
 
     @property
     def adjusted(self) -> dict[str, float]:
@@ -186,11 +186,11 @@ class Agreement:
     documents: int
     patients: int
     tokens: int
+    resampling: Resampling
     a: AnnotationStats
     b: AnnotationStats
     scores: tuple[Score, ...]
     kappas: tuple[Kappa, ...]
-    resampling: Resampling
 
 
 def measure_agreement(

@@ -1,9 +1,8 @@
 """Ablation: what each submodel contributes to the ensemble (Zhao et al. 2020, table 6).
 
 Leaving a submodel out drops its candidates and its columns of the final estimator's features, and refits the final
-estimator on the stored training set; the other submodels stay as trained. For most submodels that is all, since they
-do not see each other. The patterns alone are also features of other submodels: the pattern columns of the network, and
-the initial tags of TBED. So "without regex" has a second meaning: the other submodels are trained again without them.
+estimator on the stored training set; the other submodels stay as trained. The patterns alone are also features of
+others (columns of the network, initial tags of TBED): these can be trained again without them.
 """
 
 from collections.abc import Sequence

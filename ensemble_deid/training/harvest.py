@@ -1,16 +1,12 @@
 """Patterns and sentences that recur in annotated notes (Murugadoss et al. 2021), and their precision on other notes.
 
-A pattern is made of a syntax template that has one PHI template only, in enough patients and often enough. That it is
-right wherever its sentence was annotated follows from the choice; that it is right at every other place where its regex
-matches is checked on the same notes, and a single wrong match drops the template. So a pattern's own notes say nothing
-of its precision. It is measured on groups of notes (sites, else patients) that the patterns were not harvested from,
-and since no pattern that is kept erred anywhere, all get the precision of harvested patterns as such.
+A pattern is made of a syntax template that has one PHI template only, in enough patients and often enough; a single
+wrong match of its regex anywhere in the notes drops the template. So a pattern's own notes say nothing of its
+precision: all get that of patterns harvested from other groups of notes (sites, else patients).
 
 An inclusion list takes sentences seen in enough patients, and in none of them with PHI. It is plain text, because
-people must review a list that decides what is not PHI; hashes would hide nothing, since common sentences can be
-guessed. A list could leak PHI that annotators overlooked, so sentences that contain a string annotated as PHI anywhere
-in the corpus are left out. Each word of a sentence was seen in at least as many patients as the sentence, so none
-points to one patient.
+people must review it; hashes would hide nothing, since common sentences can be guessed. Sentences that contain a string
+annotated as PHI anywhere are left out, because annotators may have overlooked it there.
 """
 
 from collections import defaultdict

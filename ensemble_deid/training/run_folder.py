@@ -1,13 +1,11 @@
 """Folders of resumable work: an experiment, and an unfinished training.
 
-The folder of an experiment has the request, each part's result, and a log. `run.json` has everything that decides the
-results, and nothing else: no time, no number of processes. The file of a part is written whole or not at all. Only
-`log.txt`, which says when each part was done, differs between two equal runs.
+The folder of an experiment has a file for each part's result. `run.json` has everything that decides the results, and
+nothing else: no time, no number of processes. Only `log.txt` differs between two equal runs.
 
-The folder of a training keeps the result of each task, so that a fault after hours loses one task and not all. Each
-task (`fold_training.py`) has a folder with its tagger's own files, or with its out-of-fold proposals as JSON and
-safetensors. It is written whole or not at all, and `files.json` has the hashes by which it is checked when it is read.
-The folder contains what a model does, and offsets of PHI. It is removed when the model is complete.
+The folder of a training has a folder for each task (`fold_training.py`), with its tagger's own files or its out-of-fold
+proposals, and the hashes by which they are checked when they are read. It contains what a model does, and offsets of
+PHI. It is removed when the model is complete.
 """
 
 import hashlib

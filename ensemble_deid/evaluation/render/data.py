@@ -22,7 +22,7 @@ Json = dict[str, Any]
 CURVE_POINTS = 1000
 """A longer curve is given by so many of its points, evenly spread, the first and the last among them."""
 COLUMNS = ("section", "view", "part", "name", "figure", "value", "low", "high")
-_NAMES = {"phi": "annotations", "false_negatives": "fn_per_1000", "false_positives": "fp_per_1000"}
+_NAMES = {"phi": "annotations", "found": "found_by", "false_negatives": "fn_per_1000", "false_positives": "fp_per_1000"}
 
 
 def evaluation_data(
@@ -82,9 +82,7 @@ def operating_data(operating: OperatingPoints) -> Json:
 def comparison_data(comparison: Comparison) -> Json:
     """Differences are A minus B."""
     return {
-        "documents": comparison.documents,
-        "patients": comparison.patients,
-        "labels": plain(comparison.labels),
+        **plain(comparison),
         "resampling": {**plain(comparison.resampling), "unit": "patient"},
         "differences": [
             {"view": view, **plain(difference), "holm_p": comparison.adjusted.get(f"{view} {difference.measure}")}
@@ -94,19 +92,13 @@ def comparison_data(comparison: Comparison) -> Json:
         "by_label": [
             {"label": row.label, **plain(row.difference), "holm_p": row.holm_p} for row in comparison.by_label
         ],
-        "found_by": plain(comparison.found),
     }
 
 
 def agreement_data(agreement: Agreement) -> Json:
     return {
-        "documents": agreement.documents,
-        "patients": agreement.patients,
-        "tokens": agreement.tokens,
+        **plain(agreement),
         "resampling": {**plain(agreement.resampling), "unit": "patient"},
-        "a": plain(agreement.a),
-        "b": plain(agreement.b),
-        "scores": plain(agreement.scores),
         "kappas": [
             {
                 **plain(kappa),

@@ -22,7 +22,6 @@ from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.device import choose_device, network_in_bfloat16, to_device
 from ensemble_deid.taggers.inherit import Axis, inherit_weights, seeded, train_epoch
 from ensemble_deid.taggers.neural.arrays import ArrayNetwork
-from ensemble_deid.taggers.neural.encoders import CharacterBilstm
 from ensemble_deid.taggers.neural.encoding import (
     LONGEST_WORD,
     UNKNOWN,
@@ -35,7 +34,7 @@ from ensemble_deid.taggers.neural.encoding import (
     read_word_vectors,
 )
 from ensemble_deid.taggers.neural.names import characters_of, read_names, train_on_names
-from ensemble_deid.taggers.neural.network import TaggingNetwork, TorchNetwork, inputs_to_tensors
+from ensemble_deid.taggers.neural.network import CharacterBilstm, TaggingNetwork, TorchNetwork, inputs_to_tensors
 from ensemble_deid.taggers.sequences import merge_lines
 
 if TYPE_CHECKING:
