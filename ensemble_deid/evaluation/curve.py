@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ensemble_deid.arrays import Flags, Floats, Int64s
+from ensemble_deid.arrays import Floats, Int64s
 from ensemble_deid.evaluation.pairs import EvaluationError, Pair, pair_documents
 from ensemble_deid.evaluation.views import View, name_under, runs_in, token_keys, tokens_of, view_named
 from ensemble_deid.note.counts import Counts
@@ -82,7 +82,12 @@ def trace_curve(gold: Sequence[Document], system: Sequence[Document], *, view: s
         scores.extend(scored.values())
         right.extend(key in golds for key in scored)
     tokens = sum(len(tokens_of(pair.gold.text)) for pair in pairs)
-    return _accumulate(view, np.array(scores), np.array(right, dtype=bool), total, tokens)
+    order = np.argsort(-np.array(scores), kind="stable")
+    ordered = np.array(scores)[order]
+    # The last place of each distinct score: all annotations of one score are kept or dropped together.
+    last = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], [True] * (len(ordered) > 0)))
+    tp = np.cumsum(np.array(right, dtype=bool)[order], dtype=np.int64)[last]
+    return Curve(view, thresholds=ordered[last], tp=tp, fp=last + 1 - tp, gold=total, tokens=tokens)
 
 
 def spread(length: int, most: int) -> list[int]:
@@ -121,12 +126,3 @@ def sides_with_scores(pair: Pair, view: View) -> tuple[set[SpanKey], Mapping[Spa
             key = (start, end, name_under(view.naming, span.label))
             scored[key] = max(span.score, scored.get(key, 0.0))
     return golds, scored
-
-
-def _accumulate(view: str, scores: Floats, right: Flags, gold: int, tokens: int) -> Curve:
-    order = np.argsort(-scores, kind="stable")
-    ordered = scores[order]
-    # The last place of each distinct score: all annotations of one score are kept or dropped together.
-    last = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], [True] * (len(ordered) > 0)))
-    tp = np.cumsum(right[order], dtype=np.int64)[last]
-    return Curve(view, thresholds=ordered[last], tp=tp, fp=last + 1 - tp, gold=gold, tokens=tokens)

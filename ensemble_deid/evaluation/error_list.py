@@ -129,7 +129,6 @@ def _match_up(pair: Pair) -> list[tuple[Span | None, Span | None]]:
 
 
 def _distinct(document: Document) -> dict[SpanKey, Span]:
-    """Return the annotations by key; of several with the same key, the highest-scoring."""
     return {span.key: span for span in sorted(document.spans, key=lambda s: (s.score, s.source))}
 
 

@@ -124,7 +124,15 @@ class Row:
 
 def score_rows(rows: Sequence[Row], groups: Sequence[str], resampling: Resampling) -> tuple[Score, ...]:
     """All rows are resampled by the same draws of patients."""
-    intervals = _intervals(rows, groups, resampling) if rows and resampling.resamples else [{}] * len(rows)
+    intervals: list[dict[Measure, Interval]] = [{} for _ in rows]
+    if rows and resampling.resamples:
+        # (patients, rows * 3), resampled to (resamples, rows, 3)
+        by_group = sum_by_group(np.concatenate([row.counts for row in rows], axis=1), groups)
+        totals = resample_totals(by_group, resamples=resampling.resamples, seed=resampling.seed)
+        for index, drawn in enumerate(totals.reshape(len(totals), len(rows), 3).swapaxes(0, 1)):
+            for measure in MEASURES:
+                values = measure_of(drawn, measure)
+                intervals[index][measure] = percentile_interval(values, level=resampling.level, patients=len(by_group))
     scores: list[Score] = []
     for row, interval in zip(rows, intervals, strict=True):
         counts = to_counts(row.counts.sum(axis=0))
@@ -158,21 +166,6 @@ def _macro(values: Floats) -> Macro:
     if not len(defined):
         return Macro(None, None, 0)
     return Macro(float(defined.mean()), float(defined.std()), len(defined))
-
-
-def _intervals(rows: Sequence[Row], groups: Sequence[str], resampling: Resampling) -> list[dict[Measure, Interval]]:
-    # (patients, rows * 3), resampled to (resamples, rows, 3)
-    by_group = sum_by_group(np.concatenate([row.counts for row in rows], axis=1), groups)
-    totals = resample_totals(by_group, resamples=resampling.resamples, seed=resampling.seed)
-    drawn = totals.reshape(len(totals), len(rows), 3)
-    level, patients = resampling.level, len(by_group)
-    return [
-        {
-            measure: percentile_interval(measure_of(drawn[:, index], measure), level=level, patients=patients)
-            for measure in MEASURES
-        }
-        for index in range(len(rows))
-    ]
 
 
 @dataclass(frozen=True, slots=True)

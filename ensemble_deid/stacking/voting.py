@@ -35,8 +35,6 @@ def combine(
     used = {name: proposals[name] for name in (names if method in SCORED else proposals)}
     table = collect(used, labels=labels)
     n_documents = len(next(iter(proposals.values())).best)
-    if not len(table):
-        return [() for _ in range(n_documents)]
     if method == "log-odds":
         scores = 1.0 / (1.0 + np.exp(-log_odds(table.confidence, bound=_SURE).mean(axis=1)))
     else:
@@ -92,8 +90,6 @@ def claims_of_best_members(
     """
     table = collect(proposals, labels=labels)
     n_documents = len(next(iter(proposals.values())).best)
-    if not len(table):
-        return [() for _ in range(n_documents)]
     # (labels, submodels): whose claims count.
     counts = np.array([[name in members[label] for name in table.submodels] for label in labels], dtype=bool)
     claimed = table.chosen & counts[table.label]

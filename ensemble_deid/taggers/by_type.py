@@ -114,7 +114,6 @@ def change_files(directory: Path, groups: Groups, change: Callable[[Path], None]
 
 @contextmanager
 def _unpacked(directory: Path, number: int) -> Iterator[Path]:
-    """Yield a folder with one model's files under their own names."""
     files = sorted(directory.glob(f"{_prefix(number)}*"))
     with TemporaryDirectory() as folder:
         for path in files:

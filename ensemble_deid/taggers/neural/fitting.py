@@ -92,7 +92,6 @@ def fit_network(
 
 
 def _inherit(module: TaggingNetwork, new: Vocabularies, scheme: TagScheme, *, start: "NeuralTagger") -> str:
-    """Take over the weights of a trained network; return how many arrays, of how many."""
     old = start.vocabularies
     tags = (scheme.tags, start.scheme.tags)
     axes: dict[str, tuple[Axis, ...]] = {

@@ -174,7 +174,6 @@ def fit_encoder(tagger: "type[TransformerTagger]", train: Batch, options: FitOpt
 
 
 def _inherit(module: EncoderClassifier, new: "TransformerTagger", start: "TransformerTagger") -> str:
-    """Take over the weights of a trained network; return how many arrays, of how many."""
     tags = (new.scheme.tags, start.scheme.tags)
     axes: dict[str, tuple[Axis, ...]] = {"scores.weight": (tags, None), "scores.bias": (tags,)}
     for k, name in enumerate(new.vocabulary):

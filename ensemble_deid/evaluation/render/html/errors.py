@@ -226,7 +226,6 @@ MOST_WORDS = 25
 
 
 def words_section(errors: ErrorList, pairs: Mapping[str, Pair]) -> Html:
-    """List the words that are most often missed or spurious, with their labels and in how many notes."""
     kinds: tuple[ErrorKind, ...] = ("missed", "spurious")
     tables = [
         data_table(

@@ -50,7 +50,6 @@ def _leaks(evaluation: Evaluation) -> Html:
 
 
 def _rows(view: LeakView) -> list[tuple[str, ...]]:
-    """Return the leak rates: name, count, total, rate and upper bound."""
     return [
         ("Notes with a direct identifier left", *_cells(view.direct.notes)),
         ("Patients with a direct identifier left", *_cells(view.direct.patients)),
@@ -117,7 +116,6 @@ def _tiles(evaluation: Evaluation) -> list[Html]:
 
 
 def _missed(evaluation: Evaluation, errors: ErrorList) -> Html:
-    """Put the figures of what is missed side by side, each with its unit and definition."""
     strict, tokens, leaks = evaluation.score().counts, evaluation.score("token-binary").counts, evaluation.leaks
     rows: list[tuple[str, str, Share]] = [
         (
@@ -182,7 +180,7 @@ _LEAK = (
 
 
 def leak_section(evaluation: Evaluation, *, brief: bool = False) -> Html:
-    """Say what leaks at all, by label, by number of errors in a note and by kind of note; `brief` ends with labels."""
+    """Say what leaks: at all, by label and, unless `brief`, by errors in a note and kind of note."""
     view = evaluation.leaks
     characters = view.characters
     line = (
