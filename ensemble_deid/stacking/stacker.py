@@ -206,9 +206,9 @@ class Stacker:
         try:
             content = strict_json(settings.read_text(encoding="utf-8"))
             sigmoid = Sigmoid(float(content["sigmoid"][0]), float(content["sigmoid"][1]))
-            thresholds = {name: float(content[name]) for name in ("threshold", "cv_threshold")}
-            for threshold in thresholds.values():
-                check_threshold(threshold)
+            threshold, cv_threshold = float(content["threshold"]), float(content["cv_threshold"])
+            check_threshold(threshold)
+            check_threshold(cv_threshold)
             weight = float(content.get("pool_weight", 0.0))
             if not 0 <= weight <= 1:
                 raise ValueError("a weight that is none")
@@ -222,10 +222,13 @@ class Stacker:
                 svm=svm,
                 statistics=statistics,
                 sigmoid=sigmoid,
-                **thresholds,
+                threshold=threshold,
+                cv_threshold=cv_threshold,
                 min_confidence=float(content["min_confidence"]),
                 cv_f1=content["cv_f1"],
-                **{name: bool(content.get(name, False)) for name in ("net", "mentions", "tokens")},
+                net=bool(content["net"]),
+                mentions=bool(content.get("mentions", False)),
+                tokens=bool(content.get("tokens", False)),
                 unseen=tuple(content.get("unseen", ())),
                 pool_weight=weight,
                 site=site,
