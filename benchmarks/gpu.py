@@ -25,10 +25,11 @@ from ensemble_deid.features.batch import Batch, plain_batch, with_lexicon
 from ensemble_deid.features.lexicon import learn_lexicon
 from ensemble_deid.model.pattern_choice import NO_PATTERNS
 from ensemble_deid.note.tags import TagScheme
+from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.device import choose_device
 from ensemble_deid.taggers.neural.tagger import NeuralTagger
-from ensemble_deid.taggers.transformer.source import PACKAGED
 from ensemble_deid.taggers.transformer.tagger import TransformerTagger
+from ensemble_deid.taggers.transformer.training import PACKAGED
 
 
 class Epochs:
@@ -88,13 +89,16 @@ def main() -> None:
     neural = NeuralConfig(epochs=2)
     tuned = TransformerConfig(encoder=options.encoder, window=options.window, epochs=2)
     measure(
-        "neural", tokens, device, lambda told: NeuralTagger.fit(batch, None, config=neural, progress=told, **fitted)
+        "neural",
+        tokens,
+        device,
+        lambda told: NeuralTagger.fit(batch, None, FitOptions(config=neural, progress=told, **fitted)),
     )
     measure(
         "transformer",
         tokens,
         device,
-        lambda told: TransformerTagger.fit(batch, None, config=tuned, progress=told, **fitted),
+        lambda told: TransformerTagger.fit(batch, None, FitOptions(config=tuned, progress=told, **fitted)),
     )
 
 

@@ -37,3 +37,9 @@ def range_sums(values: NDArray[Any], first: Int64s, after: Int64s) -> Floats:
         sums = np.add.reduceat(padded, bounds, axis=0)[::2]
         sums[after <= first] = 0.0
     return sums
+
+
+def log_odds(probability: Floats, *, bound: float) -> Floats:
+    """Return the log odds of probabilities, which are kept `bound` away from 0 and 1: beyond it they tell no more."""
+    within = np.clip(probability, bound, 1 - bound)
+    return np.asarray(np.log(within / (1 - within)), dtype=np.float64)

@@ -187,14 +187,11 @@ class Config(Section):
 
 
 def make_config(content: Mapping[str, Any], *, place: str = "configuration") -> Config:
-    """Validate a nested mapping. Raises ConfigError, whose message begins with `place`."""
+    """Raises ConfigError, whose message begins with `place`."""
     try:
         return Config(**content)
     except ConfigError as error:
         raise ConfigError(f"{place}: {error}") from None
-
-
-# Configurations from TOML files, from the named ones of the package, and from `--set` options.
 
 
 _MOST_DOTS, _SHOWN = 3, 200
@@ -224,12 +221,11 @@ def load_config(path: Path | str | None = None, *, overrides: Sequence[str] = ()
     for override in overrides:
         _apply_override(content, override)
     content.update({key: value for key, value in options.items() if value is not None})
-    place = str(path) if path else "configuration"
-    config = make_config(content, place=place)
     try:
+        config = Config(**content)
         config.refuse_without_effect()
     except ConfigError as error:
-        raise ConfigError(f"{place}: {error}") from None
+        raise ConfigError(f"{path or 'configuration'}: {error}") from None
     return config
 
 

@@ -27,7 +27,6 @@ class Section(BaseModel):
     """Where the section's keys stand in the whole configuration, for error messages."""
 
     def __init__(self, **values: Any) -> None:
-        """Validate the values."""
         for key, value in values.items():
             self._refuse_unknown(key, value)
         try:

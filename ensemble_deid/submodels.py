@@ -21,7 +21,7 @@ class Submodel:
     `feeds_others` says that its output is also a feature of other submodels, as the matches of the patterns are.
     `reads_only_table` says that it learns from the feature table and not from the notes' text, so that a closed
     vocabulary covers it (docs/models.md); only such submodels may be in a shareable model. `starts_from_model` says
-    that it can continue from a trained one (`start` of `ContinuableTagger.fit`). `has_compact_form` says that its
+    that it can continue from a trained one (`start` of `FitOptions`). `has_compact_form` says that its
     files can be made smaller (`CompactableTagger.compact_saved`). `if_named` says that it is used only
     when it is named.
     """

@@ -31,6 +31,7 @@ from ensemble_deid.model.submodels import submodel_class
 from ensemble_deid.note.digits import percent
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.tags import TagScheme
+from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.training.training_notes import in_fold_groups, sample_sites
 from research.stored_answers import ScoredAnswer, stored_answer
 
@@ -44,10 +45,8 @@ def answer(name: str, train: Sequence[Document], dev: Sequence[Document], *, con
     scheme = TagScheme.from_labels({span.label for note in train for span in note.spans})
     plain, extractor = fit_feature_extractor(documents, scheme.labels, config=config)
     batch = training_view(with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True))
-    section, silent = config.of_submodel(name), lambda message: None
-    tagger = submodel_class(name).fit(
-        batch, None, scheme=scheme, config=section, seed=config.seed, device=config.device, progress=silent
-    )
+    section = config.of_submodel(name)
+    tagger = submodel_class(name).fit(batch, None, FitOptions(scheme, section, seed=config.seed, device=config.device))
     found = tagger.propose(extractor.extract(dev), n_best=1).best
     sys.stderr.write(f"{config.text.bpe_vocabulary} pieces: {time.process_time() - begun:.0f} s\n")
     return ScoredAnswer(tuple(note.with_spans(spans) for note, spans in zip(dev, found, strict=True)), 0.0)

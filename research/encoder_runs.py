@@ -24,6 +24,7 @@ from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.parallel import Reporter, Step, in_processes
 from ensemble_deid.reproducible import one_thread
+from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.training.run_folder import write_json
 from research.stored_answers import read_stored, stored_spans
 
@@ -146,9 +147,7 @@ def _train(
     k: int, train: Batch, dev: Batch, scheme: TagScheme, section: NeuralConfig, seed: int, device: str
 ) -> tuple[int, tuple[tuple[Span, ...], ...]]:
     with one_thread():
-        tagger = submodel_class("neural").fit(
-            train, None, scheme=scheme, config=section, seed=seed, device=device, progress=lambda message: None
-        )
+        tagger = submodel_class("neural").fit(train, None, FitOptions(scheme, section, seed=seed, device=device))
         return k, tagger.propose(dev, n_best=1).best
 
 

@@ -18,7 +18,9 @@ from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.note.tokens import TokenTable
+from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.crf.tagger import CrfTagger
+from ensemble_deid.taggers.decoding import tag_probabilities
 from research.exposure_places import HiddenNote, Place
 
 SURROGATE, MISSED = "SURROGATE", "MISSED"
@@ -69,11 +71,9 @@ def _suspicion(taught: Sequence[Document], attacked: Sequence[HiddenNote]) -> Su
     config = Config(regex=RegexConfig(patterns="none"), crf=CrfConfig(max_iterations=60))
     plain, extractor = fit_feature_extractor(taught, scheme.labels, config=config)
     train = training_view(with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True))
-    crf = CrfTagger.fit(
-        train, None, scheme=scheme, config=config.crf, seed=config.seed, device="cpu", progress=lambda _: None
-    )
+    crf = CrfTagger.fit(train, None, FitOptions(scheme, config.crf, seed=config.seed))
     batch = extractor.extract([note.document for note in attacked])
-    probabilities = crf.probabilities(batch)
+    probabilities = tag_probabilities(crf.chain, *crf.emissions(batch))
     missed, surrogate = (
         probabilities[:, scheme.begin(index)] + probabilities[:, scheme.inside(index)]
         for index in (scheme.labels.index(MISSED), scheme.labels.index(SURROGATE))

@@ -20,7 +20,7 @@ from ensemble_deid.model.loading import load_model
 from ensemble_deid.note.document import Document
 from ensemble_deid.reproducible import one_thread
 from ensemble_deid.seeds import generator
-from ensemble_deid.training.learn import Lists, ReviewedNote, fit_to_site, prepare
+from ensemble_deid.training.learn import Lists, ReviewedNote, SiteLearner, prepare
 
 SIZES = (10, 20, 40, 80)
 EVERYTHING = Lists(rules=True, patterns=True, sentences=True)
@@ -48,7 +48,7 @@ class Curve:
         """Return the misses on the notes that were not drawn, before and after learning from those that were."""
         chosen = drawn(self.notes, size, seed)
         inside = [note for note in self.notes if note.document.id in chosen]
-        learned = fit_to_site(self.model, self.ensemble, inside, EVERYTHING, wanted=self.rate, folds=5, min_patients=1)
+        learned = SiteLearner(self.model, self.ensemble, inside, self.rate).fit(EVERYTHING)
         others = [note for note in self.notes if note.document.id not in chosen]
         ruled = others if learned.tagger is None else [note.with_rules(learned.tagger) for note in others]
         stacker = learned.stackers[""]

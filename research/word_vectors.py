@@ -18,7 +18,7 @@ from ensemble_deid.atomic import open_atomically
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.tokens import tokenize
-from ensemble_deid.taggers.neural.word_vectors import zero_digits
+from ensemble_deid.taggers.neural.encoding import with_zeros
 
 Sentences = list[list[str]]
 
@@ -112,7 +112,7 @@ def _frequent_words(documents: Sequence[Document], options: EmbeddingOptions) ->
 
 
 def _normal(word: str, options: EmbeddingOptions) -> str:
-    return zero_digits(word.lower()) if options.digits_to_zero else word.lower()
+    return with_zeros(word.lower()) if options.digits_to_zero else word.lower()
 
 
 def _gensim() -> Any:

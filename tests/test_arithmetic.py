@@ -13,7 +13,7 @@ import tiny_stack
 import torch
 from made_keys import KEY
 from tiny_encoder import tiny_encoder
-from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
+from tiny_notes import SCHEME, tiny_batch, tiny_notes
 
 from ensemble_deid.arrays import range_sums, row_products
 from ensemble_deid.cli import main as main_module
@@ -24,6 +24,7 @@ from ensemble_deid.model.ensemble import arithmetic_in_use, arithmetic_of_traini
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.reproducible import MARK, pinned_environment
+from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.by_type import ByTypeTagger, UncasedTagger
 from ensemble_deid.taggers.device import choose_device
 from ensemble_deid.taggers.neural.tagger import NeuralTagger
@@ -80,7 +81,7 @@ def test_a_pinned_process_computes_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -
 def test_only_networks_have_one() -> None:
     batch = tiny_batch(tiny_notes(2))
     config = NeuralConfig(epochs=1, hidden=4, word_dimension=4, character_dimension=2, channels=2)
-    network = NeuralTagger.fit(batch, batch, scheme=SCHEME, config=config, seed=1, device="cpu", progress=no_progress)
+    network = NeuralTagger.fit(batch, batch, FitOptions(SCHEME, config, seed=1))
     # A submodel may consist of several.
     several = ByTypeTagger(SCHEME, (SCHEME.labels, SCHEME.labels), (UncasedTagger(network), network))
     assert arithmetic_in_use({"neural": several}) == {"neural": "single precision, cpu"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import tiny_stack
-from tiny_notes import PATTERNS, SCHEME, no_progress, plain
+from tiny_notes import PATTERNS, SCHEME, plain
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.config import RegexConfig
@@ -22,6 +22,7 @@ from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.model.package import export_model
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
+from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.regex import RegexTagger
 
 PAIN = """
@@ -62,9 +63,7 @@ def write(path: Path, text: str) -> Path:
 
 def test_matches_of_added_patterns_are_candidates_of_the_regex_submodel() -> None:
     train = [Document("1", "100 mg 4711", (Span(7, 11, "ID"),)), Document("2", "10/10", (Span(0, 5, "DATE"),))]
-    tagger = RegexTagger.fit(
-        plain(train), None, scheme=SCHEME, config=RegexConfig(), seed=13, device="cpu", progress=no_progress
-    )
+    tagger = RegexTagger.fit(plain(train), None, FitOptions(SCHEME, RegexConfig(), seed=13))
     added = parse_patterns(
         "[[pattern]]\nname='long'\nlabel='ID'\nregex='no \\d+'\nconfidence=0.9\n"
         "[[pattern]]\nname='unmeasured'\nlabel='NAME'\nregex='Lee'"

@@ -12,7 +12,7 @@ from ensemble_deid.config import NeuralConfig
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
-from ensemble_deid.taggers.neural.word_vectors import read_word_vectors
+from ensemble_deid.taggers.neural.encoding import read_word_vectors
 from research.word_vectors import EmbeddingOptions, train_vectors
 
 pytest.importorskip("gensim", reason="gensim (the extra embeddings) is not installed")

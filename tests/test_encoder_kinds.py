@@ -9,12 +9,13 @@ from every_command import main
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_encoder import ENCODERS, learned_tokenizer, write_tiny_encoder
-from tiny_notes import SCHEME, no_progress, plain, tiny_batch, tiny_notes
+from tiny_notes import SCHEME, plain, tiny_batch, tiny_notes
 
 from ensemble_deid.config import TransformerConfig
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.note.document import Document
+from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.transformer.pieces import cut_into_pieces, cut_of, windows
 from ensemble_deid.taggers.transformer.tagger import SETTINGS, TransformerTagger
 
@@ -29,9 +30,7 @@ def fitted(folder: Path, kind: str, *, window: int = 40, epochs: int = 20) -> Tr
     config = TransformerConfig(
         encoder=str(folder / "encoder"), window=window, overlap=8, epochs=epochs, batch_pieces=200, learning_rate=3e-3
     )
-    return TransformerTagger.fit(
-        tiny_batch(NOTES), None, scheme=SCHEME, config=config, seed=1, device="cpu", progress=no_progress
-    )
+    return TransformerTagger.fit(tiny_batch(NOTES), None, FitOptions(SCHEME, config, seed=1))
 
 
 @pytest.mark.parametrize("kind", ENCODERS)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_deid.evaluation.bootstrap import sign_flip_p
+from ensemble_deid.evaluation.evaluate import Resampling
 from ensemble_deid.evaluation.pairs import Pair, pair_documents
 from ensemble_deid.evaluation.render.html.labels import verdict
-from ensemble_deid.evaluation.scores import Resampling
 from ensemble_deid.evaluation.subgroups import MIN_PATIENTS, Subgroup, Subgroups, measure_subgroups, seen_key
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span

@@ -28,6 +28,7 @@ from ensemble_deid.model import feature_extractor
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tokens import tokenize
+from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.crf.tagger import CrfTagger
 from ensemble_deid.taggers.neural.tagger import NeuralTagger
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
@@ -102,12 +103,12 @@ def test_the_learners_read_them_where_they_are() -> None:
     common: dict[str, Any] = {"scheme": SCHEME, "seed": 13, "device": "cpu", "progress": no_progress}
     notes = tiny_notes(6)
     tagged = batch_of(notes, annotate=by_spaces)
-    crf = CrfTagger.fit(tagged, None, config=crf_config, **common)
+    crf = CrfTagger.fit(tagged, None, FitOptions(config=crf_config, **common))
     assert {"pos[0]=PROPN", "ner[0]=S-PER"} <= set(crf.weights.attributes())
-    network = NeuralTagger.fit(tagged, None, config=neural_config, **common)
+    network = NeuralTagger.fit(tagged, None, FitOptions(config=neural_config, **common))
     assert list(network.vocabularies.features)[-2:] == ["pos", "ner"]
     network.propose(tagged, n_best=2)
-    without = CrfTagger.fit(batch_of(notes, annotate=None), None, config=crf_config, **common)
+    without = CrfTagger.fit(batch_of(notes, annotate=None), None, FitOptions(config=crf_config, **common))
     assert not any(name.startswith(("pos[", "ner[")) for name in without.weights.attributes())
 
 
@@ -118,12 +119,12 @@ def test_rules_ask_for_the_part_of_speech_whatever_their_templates(tmp_path: Pat
     common: dict[str, Any] = {"scheme": SCHEME, "config": config, "seed": 1, "device": "cpu", "progress": no_progress}
     names = ("Ann", "Bob", "Carla", "Hugo")
     notes = [Document(name, f"{name} saw it", (Span(0, len(name), "NAME"),), name) for name in names]
-    tagger = TbedTagger.fit(batch_of(notes, annotate=by_spaces), None, **common)
+    tagger = TbedTagger.fit(batch_of(notes, annotate=by_spaces), None, FitOptions(**common))
     asked = {condition.window.column for rule in tagger.rules.rules for condition in rule.conditions}
     assert asked & {"pos", "ner"}
     assert [len(spans) for spans in tagger.propose(batch_of(notes, annotate=by_spaces), n_best=1).best] == [1] * 4
     # No two notes share a name, and without stanza the templates are what they are.
-    assert not TbedTagger.fit(batch_of(notes, annotate=None), None, **common).rules.rules
+    assert not TbedTagger.fit(batch_of(notes, annotate=None), None, FitOptions(**common)).rules.rules
 
 
 class CountingPipeline:

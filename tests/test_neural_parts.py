@@ -7,38 +7,34 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_notes import SCHEME, no_progress, plain, tiny_batch, tiny_notes
+from test_taggers_neural import SMALL as SMALL_BILSTM
+from tiny_notes import SCHEME, plain, tiny_batch, tiny_notes
 
 from ensemble_deid.config import NeuralConfig
 from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.batch import Batch, select_documents
+from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.neural.arrays import network_shapes, positional_encoding
-from ensemble_deid.taggers.neural.encoders import (
+from ensemble_deid.taggers.neural.encoding import UNKNOWN, SequenceBatch, Sizes, encode, learn_vocabularies
+from ensemble_deid.taggers.neural.fitting import _loss
+from ensemble_deid.taggers.neural.names import characters_of, read_names, train_on_names
+from ensemble_deid.taggers.neural.network import (
     Bilstm,
     CharacterBilstm,
     CharacterCnn,
+    CrfLayer,
+    TaggingNetwork,
+    TensorInputs,
+    TorchNetwork,
     TransformerEncoder,
     character_encoder,
 )
-from ensemble_deid.taggers.neural.encoding import UNKNOWN, SequenceBatch, Sizes, encode, learn_vocabularies
-from ensemble_deid.taggers.neural.names import characters_of, read_names, train_on_names
-from ensemble_deid.taggers.neural.network import CrfLayer, TaggingNetwork, TensorInputs, TorchNetwork
 from ensemble_deid.taggers.neural.tagger import NeuralTagger, score_tokens
-from ensemble_deid.taggers.neural.training import _step
 from ensemble_deid.taggers.sequences import merge_lines
 
 SMALL: dict[str, Any] = {
-    "word_dimension": 12,
-    "character_dimension": 4,
+    **SMALL_BILSTM,
     "character_hidden": 8,
-    "kernel_sizes": [2, 3],
-    "channels": 4,
-    "feature_dimension": 3,
-    "hidden": 24,
-    "epochs": 6,
-    "batch_tokens": 40,
-    "learning_rate": 0.02,
-    "max_sequence": 12,
     "name_steps": 5,
     "transformer_layers": 1,
     "transformer_heads": 2,
@@ -73,9 +69,7 @@ def settings(parts: str, names: str) -> NeuralConfig:
 
 
 def fit(config: NeuralConfig) -> NeuralTagger:
-    return NeuralTagger.fit(
-        tiny_batch(TRAIN), None, scheme=SCHEME, config=config, seed=13, device="cpu", progress=no_progress
-    )
+    return NeuralTagger.fit(tiny_batch(TRAIN), None, FitOptions(SCHEME, config, seed=13))
 
 
 @pytest.mark.parametrize("parts", PARTS)
@@ -264,9 +258,9 @@ def test_words_are_dropped_alike_wherever_they_stand_and_the_corpus_is_not_chang
     losses = []
     for mixed in (False, True):
         random = np.random.default_rng(1)
-        step = _step(network, encoded, gold, sequences, config, random=random, device=torch.device("cpu"), mixed=mixed)
-        losses.append(float(step.detach()))
-        assert step.dtype == torch.float32
+        one = _loss(network, encoded, gold, sequences, dropped=config.word_dropout, random=random, mixed=mixed)
+        losses.append(float(one.detach()))
+        assert one.dtype == torch.float32
     words = seen[0].words.numpy()
     assert (words[0] == words[1][::-1]).all()
     draw = np.random.default_rng(1).random(3)

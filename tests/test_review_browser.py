@@ -376,7 +376,8 @@ def test_a_server_that_dies_loses_nothing(browser: Browser, tiny_model: Path, no
         first.stop(signal.SIGKILL)
         # What is read stays readable, and nothing is said to be lost.
         browser.run("[...document.querySelectorAll('#notes button')][1].click()")
-        until(browser, "document.getElementById('problem').textContent === 'The server does not answer: start it again.'")
+        said = "The server does not answer: start it again."
+        until(browser, f"document.getElementById('problem').textContent === {said!r}")
         choose(browser, "Hunt")
         browser.press("x")
         until(browser, "document.getElementById('problem').textContent.includes('was not stored')")

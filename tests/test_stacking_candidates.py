@@ -17,8 +17,7 @@ from ensemble_deid.note.span import Span
 from ensemble_deid.note.tokens import tokenize
 from ensemble_deid.stacking.candidates import CandidateTable, collect, maxima
 from ensemble_deid.stacking.context import FORM, KINDS, CandidateContext, extract_context
-from ensemble_deid.stacking.features import candidate_features, measure_statistics, statistics_keys
-from ensemble_deid.stacking.statistics import KeyStatistics
+from ensemble_deid.stacking.features import KeyStatistics, candidate_features, measure_statistics, statistics_keys
 from ensemble_deid.stacking.voting import METHODS, combine
 from ensemble_deid.submodels import BY_NAME, NAMES
 from ensemble_deid.taggers.base import Proposals

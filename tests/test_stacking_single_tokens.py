@@ -16,7 +16,7 @@ from ensemble_deid.features.batch import Batch, plain_batch
 from ensemble_deid.model.pattern_choice import NO_PATTERNS
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
-from ensemble_deid.stacking.single_tokens import HIGHEST, SOURCE, single_tokens
+from ensemble_deid.stacking.sequence_scores import HIGHEST, SOURCE, single_tokens
 from ensemble_deid.stacking.stacker import SETTINGS, Stacker
 from ensemble_deid.taggers.base import Proposals, TokenScores
 

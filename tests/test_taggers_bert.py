@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 import torch
 from tiny_encoder import tiny_encoder
-from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
+from tiny_notes import SCHEME, tiny_batch, tiny_notes
 from transformers import BertConfig, BertModel
 
 from ensemble_deid.arrays import Flags
 from ensemble_deid.compiled import SWITCH, has_core
 from ensemble_deid.config import TransformerConfig
 from ensemble_deid.reproducible import MARK
+from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.layers import Array, Weights, gelu
 from ensemble_deid.taggers.transformer.arrays import (
     SINGLE,
@@ -177,9 +178,7 @@ def test_only_a_plain_bert_is_read_by_it(both: tuple[EncoderClassifier, dict[str
 def test_a_model_is_read_without_what_only_training_needs(tmp_path: Path) -> None:
     config = TransformerConfig(encoder=tiny_encoder(), window=40, overlap=8, epochs=1, batch_pieces=200)
     batch = tiny_batch(tiny_notes(4))
-    TransformerTagger.fit(batch, None, scheme=SCHEME, config=config, seed=1, device="cpu", progress=no_progress).save(
-        tmp_path
-    )
+    TransformerTagger.fit(batch, None, FitOptions(SCHEME, config, seed=1)).save(tmp_path)
     code = (
         "import sys; from pathlib import Path\n"
         "from ensemble_deid.config import TransformerConfig\n"

@@ -22,7 +22,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from tiny_encoder import tiny_encoder
-from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
+from tiny_notes import SCHEME, tiny_batch, tiny_notes
 
 from ensemble_deid.config import Section, make_config
 from ensemble_deid.errors import ModelError
@@ -30,7 +30,7 @@ from ensemble_deid.features.batch import Batch, select_documents
 from ensemble_deid.model.submodels import submodel_class
 from ensemble_deid.note.document import Document
 from ensemble_deid.submodels import BY_NAME, NAMES, SUBMODELS, Submodel
-from ensemble_deid.taggers.base import CompactableTagger, TrainableTagger
+from ensemble_deid.taggers.base import CompactableTagger, FitOptions, TrainableTagger
 
 SMALL: dict[str, dict[str, Any]] = {
     "crf": {"max_iterations": 15, "max_sequence": 14},
@@ -64,9 +64,7 @@ def section(name: str) -> Section:
 
 def fit(name: str) -> TrainableTagger:
     dev = tiny_batch(OTHERS, learned_from=TRAIN)
-    return submodel_class(name).fit(
-        tiny_batch(TRAIN), dev, scheme=SCHEME, config=section(name), seed=13, device="cpu", progress=no_progress
-    )
+    return submodel_class(name).fit(tiny_batch(TRAIN), dev, FitOptions(SCHEME, section(name), seed=13))
 
 
 def load(name: str, folder: Path) -> TrainableTagger:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sklearn_crfsuite
-from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
+from tiny_notes import SCHEME, tiny_batch, tiny_notes
 from viterbi import viterbi
 
 from ensemble_deid.config import CrfConfig
@@ -17,6 +17,7 @@ from ensemble_deid.mapped import MappedArrays, to_file_bytes
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme
+from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.chain import Marginals
 from ensemble_deid.taggers.crf.crfsuite_file import CrfsuiteWeights, read_crfsuite
 from ensemble_deid.taggers.crf.tagger import FILE, CrfTagger
@@ -30,7 +31,7 @@ OTHERS = tiny_notes(6, seed=1)
 
 
 def fit(batch: Batch, config: CrfConfig = CONFIG, scheme: TagScheme = SCHEME) -> CrfTagger:
-    return CrfTagger.fit(batch, None, scheme=scheme, config=config, seed=13, device="cpu", progress=no_progress)
+    return CrfTagger.fit(batch, None, FitOptions(scheme, config, seed=13))
 
 
 def fit_and_keep(batch: Batch, config: CrfConfig) -> tuple[CrfTagger, bytes]:

@@ -15,11 +15,10 @@ from ensemble_deid.config import NeuralConfig
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch, select_documents
 from ensemble_deid.note.document import Document
-from ensemble_deid.taggers.base import Progress
+from ensemble_deid.taggers.base import FitOptions, Progress
 from ensemble_deid.taggers.neural.arrays import ArrayNetwork
-from ensemble_deid.taggers.neural.encoders import Bilstm
 from ensemble_deid.taggers.neural.encoding import UNKNOWN, Vocabularies, bucket, encode, learn_vocabularies
-from ensemble_deid.taggers.neural.network import SequenceDropout
+from ensemble_deid.taggers.neural.network import Bilstm, SequenceDropout
 from ensemble_deid.taggers.neural.tagger import VOCABULARY, WEIGHTS, NeuralTagger, score_tokens
 from ensemble_deid.taggers.sequences import merge_lines
 
@@ -49,7 +48,7 @@ def fit(
     device: str = "cpu",
     progress: Progress = no_progress,
 ) -> NeuralTagger:
-    return NeuralTagger.fit(batch, dev, scheme=SCHEME, config=config, seed=seed, device=device, progress=progress)
+    return NeuralTagger.fit(batch, dev, FitOptions(SCHEME, config, seed=seed, device=device, progress=progress))
 
 
 def load(folder: Path, *, config: NeuralConfig = CONFIG, device: str = "cpu") -> NeuralTagger:
@@ -107,7 +106,7 @@ def test_an_undefined_dev_f1_is_said_and_chooses_as_0_does(others: Batch, monkey
     for figure in (None, 0.0):
         monkeypatch.setattr(NeuralTagger, "strict_f1", lambda self, batch, figure=figure: figure)
         fitted = NeuralTagger.fit(
-            tiny_batch(TRAIN), others, scheme=SCHEME, config=with_epochs(4), seed=13, device="cpu", progress=said.append
+            tiny_batch(TRAIN), others, FitOptions(SCHEME, with_epochs(4), seed=13, progress=said.append)
         )
         kept.append(fitted.epochs)
     assert kept == [3, 3]

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tiny_notes import PATTERNS, SCHEME, no_progress, plain, tiny_notes
+from tiny_notes import PATTERNS, SCHEME, plain, tiny_notes
 
 from ensemble_deid.config import RegexConfig
 from ensemble_deid.errors import ModelError
@@ -11,13 +11,12 @@ from ensemble_deid.features.patterns import find_all
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import keep_first
 from ensemble_deid.note.span import Span
+from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.regex import FILE, RegexTagger
 
 
 def fit(documents: list[Document]) -> RegexTagger:
-    return RegexTagger.fit(
-        plain(documents), None, scheme=SCHEME, config=RegexConfig(), seed=13, device="cpu", progress=no_progress
-    )
+    return RegexTagger.fit(plain(documents), None, FitOptions(SCHEME, RegexConfig(), seed=13))
 
 
 def test_matches_are_scored_with_the_precision_of_their_pattern_in_training() -> None:

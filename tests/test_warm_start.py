@@ -9,7 +9,7 @@ import pytest
 import tiny_stack
 import torch
 from test_taggers_common import section
-from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
+from tiny_notes import SCHEME, tiny_batch, tiny_notes
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.config import NeuralConfig, TbedConfig, TransformerConfig
@@ -22,6 +22,7 @@ from ensemble_deid.model.submodels import submodel_class
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.submodels import SUBMODELS
+from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.confidence import SourceConfidence
 from ensemble_deid.taggers.inherit import inherit_weights
 
@@ -32,16 +33,7 @@ CAN_START = [row.name for row in SUBMODELS if row.starts_from_model]
 
 def fit(name: str, documents: Any, *, scheme: TagScheme = SCHEME, **options: Any) -> Any:
     config = options.pop("config", section(name))
-    return submodel_class(name).fit(
-        tiny_batch(documents),
-        None,
-        scheme=scheme,
-        config=config,
-        seed=3,
-        device="cpu",
-        progress=options.pop("progress", no_progress),
-        **options,
-    )
+    return submodel_class(name).fit(tiny_batch(documents), None, FitOptions(scheme, config, seed=3, **options))
 
 
 def without_ids(notes: list[Document]) -> list[Document]:
@@ -72,7 +64,8 @@ def test_rows_and_columns_are_matched_by_what_they_stand_for() -> None:
 
     new, old = Toy(3, 100.0), Toy(2, 0.0)
     axes = {"table": ((["a", "b", "c"], ["c", "a"]), (["a", "b", "c"], ["c", "a"]))}
-    assert inherit_weights(new, {name: value.numpy() for name, value in old.state_dict().items()}, axes=axes) == (2, 3)
+    start = {name: value.numpy() for name, value in old.state_dict().items()}
+    assert inherit_weights(new, start, axes=axes) == "2 of 3"
     expected = np.array([[3.0, 101.0, 2.0], [103.0, 104.0, 105.0], [1.0, 107.0, 0.0]])
     assert np.array_equal(new.table.detach().numpy(), expected)
     assert new.same.detach().unique().tolist() == [0.0]

@@ -10,7 +10,8 @@ from tiny_notes import tiny_batch, tiny_notes
 
 from ensemble_deid.config import Config, NeuralConfig
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.taggers.neural.word_vectors import read_word_vectors
+from ensemble_deid.taggers.base import FitOptions
+from ensemble_deid.taggers.neural.encoding import read_word_vectors
 
 GLOVE = "the 1 2 3\nThe 9 9 9\n. . 4 5 6\nin1999 7 8 -9.5e-1\n"
 
@@ -78,14 +79,7 @@ def test_a_network_keeps_them_as_they_are_and_carries_them_in_its_files(vectors:
     # A network that starts from it keeps them, with or without the file.
     further = NeuralConfig(**{**SMALL, "zero_digits": True, "epochs": 1})
     new = type(tagger).fit(
-        tiny_batch(tiny_notes(4, seed=3)),
-        None,
-        scheme=tagger.scheme,
-        config=further,
-        seed=1,
-        device="cpu",
-        progress=lambda message: None,
-        start=tagger,
+        tiny_batch(tiny_notes(4, seed=3)), None, FitOptions(tagger.scheme, further, seed=1, start=tagger)
     )
     assert np.array_equal(new.network.weights["pretrained.weight"], tagger.network.weights["pretrained.weight"])
 

@@ -232,7 +232,6 @@ def run_agreement(options: argparse.Namespace) -> int:
 def run_report(options: argparse.Namespace) -> int:
     """Write the HTML page, or with `--summary` two: the figures for print, and the errors."""
     from ensemble_deid.cli.report_facts import read_name_lists, report_facts
-    from ensemble_deid.evaluation.render.html.front import FrontPage
     from ensemble_deid.evaluation.render.html.page import ReportPart, render_report
 
     parts: dict[ReportPart, Path] = {"whole": options.out}
@@ -243,7 +242,7 @@ def run_report(options: argparse.Namespace) -> int:
     name_lists = read_name_lists(options.name_list)
     gold = read_gold(options.gold)
     _refuse_seen_dev(options)
-    front = FrontPage(report_facts(options, gold))
+    facts = report_facts(options, gold)
     system = read_system(options.system, gold.documents, votes=True)
     operating = _operating(options, gold, system)
     for part, path in parts.items():
@@ -256,7 +255,7 @@ def run_report(options: argparse.Namespace) -> int:
             threshold=system.threshold,
             operating=operating,
             warnings=system.warnings,
-            front=front,
+            facts=facts,
             part=part,
             seen=system.seen,
             name_lists=name_lists,

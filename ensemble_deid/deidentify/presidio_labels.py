@@ -6,7 +6,7 @@ from types import MappingProxyType
 from ensemble_deid.deidentify.known.site_lists import DENY, KNOWN
 from ensemble_deid.deidentify.repeats import SOURCE as REPEAT
 from ensemble_deid.note.labels import to_i2b2
-from ensemble_deid.stacking.single_tokens import SOURCE
+from ensemble_deid.stacking.sequence_scores import SOURCE
 
 _OTHERS = {
     SOURCE: "the score of a single word that no candidate covers",

@@ -30,7 +30,6 @@ class Share:
 
     @property
     def share(self) -> float | None:
-        """count / total."""
         return ratio(self.count, self.total)
 
     @property
@@ -76,10 +75,7 @@ LEAST_CLUSTERS = 10
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A percentile interval; its ends are None where there are too few patients, or no defined resample.
-
-    `undefined` counts the resamples in which the figure was undefined; they are left out.
-    """
+    """A percentile interval; its ends are None where there are too few patients, or no defined resample."""
 
     low: float | None
     high: float | None
@@ -90,10 +86,9 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """The figure of system A minus that of system B on the same notes.
+    """The figure of system A minus that of system B on the same notes; None where undefined.
 
-    `p_value` is two-sided, by approximate randomisation; None, as are the others, where the figure is undefined, and
-    where no resamples were asked for.
+    `p_value` is two-sided, by approximate randomisation; None where no resamples were asked for, too.
     """
 
     measure: Measure
@@ -117,8 +112,7 @@ def sum_by_group(counts: Int64s, groups: Sequence[str]) -> Int64s:
 def resample_totals(group_counts: Int64s, *, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
     """Draw patients with replacement and add their counts: (patients, k) to (resamples, k).
 
-    The draws depend on `seed`, the number of patients and `resamples` alone, so that tables of the same patients
-    that are resampled one after another are resampled alike.
+    The draws depend on `seed`, `resamples` and the number of patients alone: their tables are drawn alike.
     """
     n = len(group_counts)
     values = group_counts.astype(np.float64)
@@ -146,7 +140,7 @@ def measure_of(totals: Floats, measure: Measure) -> Floats:
 
 
 def divided(numerators: Floats, denominators: Floats) -> Floats:
-    """Return the quotients; NaN where the denominator is not above 0."""
+    """NaN where the denominator is not above 0."""
     values = np.full(numerators.shape, np.nan)
     np.divide(numerators, denominators, out=values, where=denominators > 0)
     return values
@@ -251,14 +245,12 @@ def sign_flip_p(contributions: Floats, *, resamples: int = RESAMPLES, seed: int 
 
 
 def _pieces(resamples: int, patients: int) -> Iterator[tuple[int, int]]:
-    """Yield the first resample and the number of resamples of each piece."""
     most = max(1, _PIECE // max(1, patients))
     for first in range(0, resamples, most):
         yield first, min(most, resamples - first)
 
 
 def defined(value: Floats) -> float | None:
-    """Return a figure as a number, None for NaN."""
     number = float(value)
     return None if np.isnan(number) else number
 
@@ -302,7 +294,6 @@ def beta_quantile(p: float, a: float, b: float) -> float:
 
 
 def t_quantile(p: float, freedom: float) -> float:
-    """Return the quantile of Student's distribution."""
     if p < 0.5:
         return -t_quantile(1 - p, freedom)
     share = beta_quantile(2 * p - 1, 0.5, freedom / 2)
@@ -310,7 +301,6 @@ def t_quantile(p: float, freedom: float) -> float:
 
 
 def binomial_cdf(k: int, n: int, p: float) -> float:
-    """Return the probability of at most k successes in n."""
     return float(k >= n) if k < 0 or k >= n else beta_cdf(1 - p, n - k, k + 1)
 
 

@@ -21,6 +21,7 @@ from ensemble_deid.evaluation.bootstrap import (
     resample_totals,
     sum_by_group,
 )
+from ensemble_deid.evaluation.evaluate import Estimate, Resampling, Row, Score, score_rows
 from ensemble_deid.evaluation.pairs import (
     AnnotationStats,
     Pair,
@@ -29,7 +30,6 @@ from ensemble_deid.evaluation.pairs import (
     labels_of_pairs,
     pair_documents,
 )
-from ensemble_deid.evaluation.scores import Estimate, Resampling, Row, Score, score_rows
 from ensemble_deid.evaluation.views import (
     VIEWS,
     CountTable,
@@ -75,10 +75,10 @@ class Comparison:
     documents: int
     patients: int
     labels: tuple[str, ...] | None
+    resampling: Resampling
     differences: Mapping[str, tuple[PairedDifference, ...]]
     by_label: tuple[LabelDifference, ...]
     found: FoundBy
-    resampling: Resampling
 
     @property
     def adjusted(self) -> dict[str, float]:
@@ -161,9 +161,6 @@ def _found_by(pairs_a: Sequence[Pair], pairs_b: Sequence[Pair]) -> FoundBy:
     return FoundBy(*(int(total) for total in totals))
 
 
-# Agreement of two annotators on the same notes.
-
-
 _NOT_PHI = ""
 
 
@@ -189,11 +186,11 @@ class Agreement:
     documents: int
     patients: int
     tokens: int
+    resampling: Resampling
     a: AnnotationStats
     b: AnnotationStats
     scores: tuple[Score, ...]
     kappas: tuple[Kappa, ...]
-    resampling: Resampling
 
 
 def measure_agreement(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ensemble_deid.arrays import Flags, Floats, Int64s
+from ensemble_deid.arrays import Floats, Int64s
 from ensemble_deid.evaluation.pairs import EvaluationError, Pair, pair_documents
 from ensemble_deid.evaluation.views import View, name_under, runs_in, token_keys, tokens_of, view_named
 from ensemble_deid.note.counts import Counts
@@ -23,10 +23,7 @@ _BELOW = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class OperatingPoint:
-    """What a system does when it keeps the annotations with a score of at least `threshold`.
-
-    `tokens` is the number of tokens in the notes, for the rates per 1000 of the token views.
-    """
+    """What a system does at `threshold`; `tokens` is the number of tokens in the notes, for the rates per 1000."""
 
     threshold: float
     counts: Counts
@@ -34,12 +31,11 @@ class OperatingPoint:
 
     @property
     def fn_per_1000(self) -> float | None:
-        """Missed annotations of the view (tokens, in a token view) for every 1000 tokens of the notes."""
+        """Missed annotations (tokens, in a token view) for every 1000 tokens of the notes."""
         return 1000 * self.counts.fn / self.tokens if self.tokens else None
 
     @property
     def fp_per_1000(self) -> float | None:
-        """Spurious annotations of the view for every 1000 tokens of the notes."""
         return 1000 * self.counts.fp / self.tokens if self.tokens else None
 
 
@@ -58,12 +54,10 @@ class Curve:
         return len(self.thresholds)
 
     def point(self, index: int) -> OperatingPoint:
-        """Return the operating point of the threshold at `index`."""
         tp, fp = int(self.tp[index]), int(self.fp[index])
         return OperatingPoint(float(self.thresholds[index]), Counts(tp, fp, self.gold - tp), self.tokens)
 
     def at(self, threshold: float) -> OperatingPoint:
-        """Return the operating point of any threshold, be it a score that occurs or not."""
         kept = int(np.searchsorted(-self.thresholds, -threshold, side="right"))
         if not kept:
             return OperatingPoint(threshold, Counts(0, 0, self.gold), self.tokens)
@@ -71,10 +65,9 @@ class Curve:
 
 
 def trace_curve(gold: Sequence[Document], system: Sequence[Document], *, view: str = "token-binary") -> Curve:
-    """Return precision and recall at every threshold under one of `CURVE_VIEWS`.
+    """Return precision and recall at every threshold; an annotation given several times counts with its highest score.
 
-    An annotation given several times counts once, with its highest score. Raises EvaluationError when the
-    documents do not match or the view has no curve.
+    Raises EvaluationError when the documents do not match or the view is not one of `CURVE_VIEWS`.
     """
     chosen = view_named(view)
     if view not in CURVE_VIEWS:
@@ -89,7 +82,12 @@ def trace_curve(gold: Sequence[Document], system: Sequence[Document], *, view: s
         scores.extend(scored.values())
         right.extend(key in golds for key in scored)
     tokens = sum(len(tokens_of(pair.gold.text)) for pair in pairs)
-    return _accumulate(view, np.array(scores), np.array(right, dtype=bool), total, tokens)
+    order = np.argsort(-np.array(scores), kind="stable")
+    ordered = np.array(scores)[order]
+    # The last place of each distinct score: all annotations of one score are kept or dropped together.
+    last = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], [True] * (len(ordered) > 0)))
+    tp = np.cumsum(np.array(right, dtype=bool)[order], dtype=np.int64)[last]
+    return Curve(view, thresholds=ordered[last], tp=tp, fp=last + 1 - tp, gold=total, tokens=tokens)
 
 
 def spread(length: int, most: int) -> list[int]:
@@ -102,13 +100,8 @@ def spread(length: int, most: int) -> list[int]:
 def just_below(score: float) -> float:
     """Return the threshold to store where one was chosen for keeping what has this score.
 
-    Another processor sums in another order, which changes the last digits of a score (some 1e-12 of it): at the score
-    itself, the very annotation that a threshold was chosen for could be lost. No margin makes up for an encoder in
-    eight bits: its rounding can turn with them, and change scores in their third digit.
-
-    >>> from ensemble_deid.evaluation.curve import just_below
-    >>> 0.5 - 1e-8 < just_below(0.5) < 0.5 - 1e-10
-    True
+    Another processor sums in another order, which changes the last digits of a score (some 1e-12 of it). No margin
+    makes up for an encoder in eight bits, whose rounding can turn with them.
     """
     return score * (1 - _BELOW)
 
@@ -119,7 +112,6 @@ def has_scores(system: Sequence[Document]) -> bool:
 
 
 def keep_above(documents: Sequence[Document], threshold: float) -> tuple[Document, ...]:
-    """Return the documents with only the annotations whose score is at least `threshold`."""
     return tuple(document.with_spans(s for s in document.spans if s.score >= threshold) for document in documents)
 
 
@@ -134,12 +126,3 @@ def sides_with_scores(pair: Pair, view: View) -> tuple[set[SpanKey], Mapping[Spa
             key = (start, end, name_under(view.naming, span.label))
             scored[key] = max(span.score, scored.get(key, 0.0))
     return golds, scored
-
-
-def _accumulate(view: str, scores: Floats, right: Flags, gold: int, tokens: int) -> Curve:
-    order = np.argsort(-scores, kind="stable")
-    ordered = scores[order]
-    # The last place of each distinct score: all annotations of one score are kept or dropped together.
-    last = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], [True] * (len(ordered) > 0)))
-    tp = np.cumsum(right[order], dtype=np.int64)[last]
-    return Curve(view, thresholds=ordered[last], tp=tp, fp=last + 1 - tp, gold=gold, tokens=tokens)

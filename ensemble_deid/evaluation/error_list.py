@@ -26,8 +26,7 @@ ERROR_KINDS: tuple[ErrorKind, ...] = get_args(ErrorKind)
 class Error:
     """One error: `gold` is None where it is spurious, `system` where it is missed.
 
-    `near` tells, of a missed annotation, whether the token before or after it is correctly tagged PHI (the share of
-    Johnson et al. 2020, section 4.2, said of annotations); None for the other kinds.
+    `near` tells, of a missed annotation, whether the token before or after it is correctly tagged PHI.
     """
 
     document_id: str
@@ -52,7 +51,6 @@ class ErrorList:
     tokens_near: Share
 
     def of_kind(self, kind: ErrorKind) -> tuple[Error, ...]:
-        """Return the errors of one kind."""
         return tuple(error for error in self.errors if error.kind == kind)
 
 
@@ -81,10 +79,7 @@ def list_errors(gold: Sequence[Document], system: Sequence[Document], *, kind_ke
 
 
 def missed_beside_right(pairs: Sequence[Pair]) -> Share:
-    """Return how many of the gold PHI tokens that nothing covers stand directly before or after a right token.
-
-    A right token is PHI that the system gave gold's label (Johnson et al. 2020, section 4.2).
-    """
+    """Count the gold PHI tokens that nothing covers, and those that touch a right one (Johnson et al. 2020, 4.2)."""
     missed = near = 0
     for pair in pairs:
         tokens = _Tokens.from_pair(pair)
@@ -134,7 +129,6 @@ def _match_up(pair: Pair) -> list[tuple[Span | None, Span | None]]:
 
 
 def _distinct(document: Document) -> dict[SpanKey, Span]:
-    """Return the annotations by key; of several with the same key, the highest-scoring."""
     return {span.key: span for span in sorted(document.spans, key=lambda s: (s.score, s.source))}
 
 
@@ -179,7 +173,6 @@ class NoteErrors:
 
     @property
     def errors(self) -> int:
-        """All errors of the note."""
         return sum(self.kinds.values())
 
     @property
@@ -189,10 +182,7 @@ class NoteErrors:
 
 
 def worst_notes(gold: Sequence[Document], system: Sequence[Document]) -> tuple[NoteErrors, ...]:
-    """Return the notes with errors, most errors first, of equals the one with more missed, then by id.
-
-    Raises EvaluationError when the documents do not match.
-    """
+    """Return the notes with errors: most errors first, then most missed. Raises EvaluationError as `list_errors`."""
     kinds: defaultdict[str, Counter[ErrorKind]] = defaultdict(Counter)
     for error in list_errors(gold, system).errors:
         kinds[error.document_id][error.kind] += 1

@@ -1,12 +1,25 @@
-"""Every figure that needs no threshold, of one system against gold."""
+"""Every figure that needs no threshold, of one system against gold, with its interval."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from ensemble_deid.arrays import Int64s
-from ensemble_deid.evaluation.bootstrap import LEVEL, RESAMPLES, Share
+from ensemble_deid.arrays import Floats, Int64s
+from ensemble_deid.evaluation.bootstrap import (
+    LEVEL,
+    MEASURES,
+    RESAMPLES,
+    Interval,
+    Measure,
+    Share,
+    divided,
+    measure_of,
+    percentile_interval,
+    resample_totals,
+    sum_by_group,
+)
 from ensemble_deid.evaluation.error_list import missed_beside_right
 from ensemble_deid.evaluation.leaks import KIND_KEY, LeakView, leaks_of_pairs
 from ensemble_deid.evaluation.pairs import (
@@ -18,17 +31,6 @@ from ensemble_deid.evaluation.pairs import (
     labels_of_pairs,
     pair_documents,
     select_labels,
-)
-from ensemble_deid.evaluation.scores import (
-    Estimate,
-    MacroScore,
-    Resampling,
-    Row,
-    Score,
-    ScorePart,
-    estimate_ratio,
-    macro_score,
-    score_rows,
 )
 from ensemble_deid.evaluation.views import (
     ANY_PHI,
@@ -42,10 +44,128 @@ from ensemble_deid.evaluation.views import (
     resolve_labels,
     sides_of,
     subset_labels,
+    to_counts,
     tokens_of,
 )
+from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import category_of
+
+ScorePart = Literal["total", "label", "category", "subset"]
+
+
+@dataclass(frozen=True, slots=True)
+class Resampling:
+    """How intervals are made: `resamples` draws of patients (0: none are made), `level`, `seed`.
+
+    Raises EvaluationError for a negative number of resamples or a level that is not between 0 and 1.
+    """
+
+    resamples: int
+    level: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.resamples < 0:
+            raise EvaluationError(f"the number of resamples is 0 or more, not {self.resamples}")
+        if not 0 < self.level < 1:
+            raise EvaluationError(f"the level of an interval lies between 0 and 1, not {self.level}")
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure (None: undefined) and its interval (None: not asked for)."""
+
+    value: float | None
+    interval: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The micro figures of one part (`part`, `name`) of the annotations under one view."""
+
+    view: str
+    part: ScorePart
+    name: str
+    counts: Counts
+    precision: Estimate
+    recall: Estimate
+    f1: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """Mean and population standard deviation over the documents where the figure is defined."""
+
+    mean: float | None
+    sd: float | None
+    documents: int
+
+
+@dataclass(frozen=True, slots=True)
+class MacroScore:
+    """The macro figures of everything under one view."""
+
+    view: str
+    precision: Macro
+    recall: Macro
+    f1: Macro
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What a Score is made of: counts of every document, (documents, 3)."""
+
+    view: str
+    part: ScorePart
+    name: str
+    counts: Int64s
+
+
+def score_rows(rows: Sequence[Row], groups: Sequence[str], resampling: Resampling) -> tuple[Score, ...]:
+    """All rows are resampled by the same draws of patients."""
+    intervals: list[dict[Measure, Interval]] = [{} for _ in rows]
+    if rows and resampling.resamples:
+        # (patients, rows * 3), resampled to (resamples, rows, 3)
+        by_group = sum_by_group(np.concatenate([row.counts for row in rows], axis=1), groups)
+        totals = resample_totals(by_group, resamples=resampling.resamples, seed=resampling.seed)
+        for index, drawn in enumerate(totals.reshape(len(totals), len(rows), 3).swapaxes(0, 1)):
+            for measure in MEASURES:
+                values = measure_of(drawn, measure)
+                intervals[index][measure] = percentile_interval(values, level=resampling.level, patients=len(by_group))
+    scores: list[Score] = []
+    for row, interval in zip(rows, intervals, strict=True):
+        counts = to_counts(row.counts.sum(axis=0))
+        estimates = {name: Estimate(getattr(counts, name), interval.get(name)) for name in MEASURES}
+        scores.append(Score(row.view, row.part, row.name, counts, **estimates))
+    return tuple(scores)
+
+
+def estimate_ratio(
+    numerators: Int64s, denominators: Int64s, groups: Sequence[str], resampling: Resampling, *, per: float = 1.0
+) -> Estimate:
+    """Estimate `per` times the sum of numerators over the sum of denominators, (documents,) each."""
+    whole, part = float(denominators.sum()), float(numerators.sum())
+    value = per * part / whole if whole else None
+    if not resampling.resamples:
+        return Estimate(value)
+    by_group = sum_by_group(np.column_stack([numerators, denominators]), groups)
+    totals = resample_totals(by_group, resamples=resampling.resamples, seed=resampling.seed)
+    drawn = divided(per * totals[:, 0], totals[:, 1])
+    return Estimate(value, percentile_interval(drawn, level=resampling.level, patients=len(by_group)))
+
+
+def macro_score(view: str, table: CountTable) -> MacroScore:
+    """Average a view's figures over documents; a document where a figure is undefined is left out of its mean."""
+    counts = table.per_document.astype(np.float64)
+    return MacroScore(view, **{measure: _macro(measure_of(counts, measure)) for measure in MEASURES})
+
+
+def _macro(values: Floats) -> Macro:
+    defined = values[~np.isnan(values)]
+    if not len(defined):
+        return Macro(None, None, 0)
+    return Macro(float(defined.mean()), float(defined.std()), len(defined))
 
 
 @dataclass(frozen=True, slots=True)

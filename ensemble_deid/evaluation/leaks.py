@@ -36,7 +36,6 @@ class NoteLeaks:
 
     @property
     def phi_count(self) -> int:
-        """Gold annotations of the note."""
         return sum(self.phi.values())
 
     @property
@@ -98,10 +97,7 @@ class LeakView:
 
 
 def leaks_of_pairs(pairs: Sequence[Pair], *, kind_key: str = KIND_KEY) -> LeakView:
-    """Measure what leaks. `kind_key` names the metadata entry that tells a note's kind.
-
-    `by_kind` is empty where no note tells one.
-    """
+    """Measure what leaks; `by_kind` is empty where no metadata entry `kind_key` tells a kind."""
     notes = tuple(_note_leaks(pair, kind_key) for pair in pairs)
     phi = sum(note.phi_count for note in notes)
     leaking = [note for note in notes if note.missed_count]
@@ -127,7 +123,7 @@ def leaks_of_pairs(pairs: Sequence[Pair], *, kind_key: str = KIND_KEY) -> LeakVi
 def leaking_places(document: Document, covered: bytearray, key: SpanKey) -> tuple[list[int], list[int]]:
     """Return the characters of the annotation that count, and those of them that leak.
 
-    `covered` has a 1 for each character of the text that a system span covers.
+    `covered` is what `cover` returns of the system's document.
     """
     places = range(key[0], key[1])
     counted = [i for i in places if document.text[i].isalnum()]

@@ -27,7 +27,6 @@ class OfficialRow:
 
     @property
     def total(self) -> Counts:
-        """The counts over all documents."""
         tp, fp, fn = (int(value) for value in self.counts.sum(axis=0))
         return Counts(tp, fp, fn)
 
@@ -47,7 +46,6 @@ class OfficialScores:
     rows: tuple[OfficialRow, ...]
 
     def row(self, name: str) -> OfficialRow:
-        """Return the row of that name. Raises KeyError when the scheme has none."""
         for row in self.rows:
             if row.name == name:
                 return row
@@ -75,7 +73,6 @@ def _f1(precision: float, recall: float) -> float:
 
 
 def macro_of(row: OfficialRow) -> OfficialMacro:
-    """Return the row's means over documents."""
     tp, fp, fn = row.counts.astype(np.float64).T
     precision = np.divide(tp, tp + fp, out=np.zeros_like(tp), where=tp + fp > 0)
     recall = np.divide(tp, tp + fn, out=np.zeros_like(tp), where=tp + fn > 0)
@@ -134,10 +131,7 @@ _Side = Sequence[Sequence[Tag]]
 
 
 def score_i2b2(gold: Sequence[Document], system: Sequence[Document]) -> OfficialScores:
-    """Score as the 2014 script does: ten totals, then per category its Token and Strict rows.
-
-    Raises EvaluationError when the documents do not match.
-    """
+    """Return ten totals, then per category its Token and Strict rows."""
     pairs = pair_documents(gold, system)
     both = [p.gold for p in pairs], [p.system for p in pairs]
     sides = {
@@ -147,7 +141,11 @@ def score_i2b2(gold: Sequence[Document], system: Sequence[Document]) -> Official
     rows = []
     for name, unit, equality, category, hipaa in _ROWS:
         golds, systems = (
-            [[tag for tag in tags if _is_of(tag, category, hipaa=hipaa)] for tags in side] for side in sides[unit]
+            [
+                [tag for tag in tags if category in (None, tag.category) and (not hipaa or is_hipaa(tag.type))]
+                for tags in side
+            ]
+            for side in sides[unit]
         )
         rows.append(OfficialRow(name, _count(golds, systems, equality)))
     return OfficialScores("i2b2", len(pairs), tuple(rows))
@@ -160,10 +158,6 @@ def _tags(document: Document) -> list[Tag]:
 def _tokens(document: Document) -> list[Tag]:
     text = document.text
     return [Tag(*tag[:2], *run) for tag in _tags(document) for run in runs_in(text, tag.start, tag.end)]
-
-
-def _is_of(tag: Tag, category: str | None, *, hipaa: bool) -> bool:
-    return category in (None, tag.category) and (not hipaa or is_hipaa(tag.type))
 
 
 def _count(golds: _Side, systems: _Side, equality: str) -> Int64s:
@@ -241,10 +235,7 @@ _Place = tuple[int, int]
 
 
 def score_meddocan(gold: Sequence[Document], system: Sequence[Document]) -> OfficialScores:
-    """Score as the task's script does: NER, strict spans and merged spans.
-
-    Raises EvaluationError when the documents do not match.
-    """
+    """Return NER, strict spans and merged spans."""
     pairs = pair_documents(gold, system)
     golds, systems = [p.gold for p in pairs], [p.system for p in pairs]
     named = count_sets([{s.key for s in d.spans} for d in golds], [{s.key for s in d.spans} for d in systems])
@@ -295,16 +286,10 @@ SCHEMES: Mapping[str, Callable[[Sequence[Document], Sequence[Document]], Officia
 
 
 def score_official(gold: Sequence[Document], system: Sequence[Document], *, scheme: str) -> OfficialScores:
-    """Score exactly as the shared task's own script does; `scheme` is "i2b2" or "meddocan".
-
-    Raises EvaluationError for another scheme or when the documents do not match.
-    """
+    """Score as the task's own script does. Raises EvaluationError for another scheme or when documents do not match."""
     if scheme not in SCHEMES:
         raise EvaluationError(f"there is no scheme {scheme!r}; there are: {', '.join(SCHEMES)}")
     return SCHEMES[scheme](gold, system)
-
-
-# The official schemes as text, laid out as the shared tasks' own scripts lay them out.
 
 
 def render_official(scores: OfficialScores) -> str:

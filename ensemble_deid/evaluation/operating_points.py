@@ -66,12 +66,10 @@ OUT_OF_FOLD = KnownNotes(0)
 
 @dataclass(frozen=True, slots=True)
 class ChosenThreshold:
-    """A threshold and where it comes from, to be stored in a model.
+    """A threshold and where it comes from, to be stored in a model; None where no threshold gives what was `wanted`.
 
-    `rule` and `wanted` say what was asked for, `threshold` is None where no threshold gives it, `chosen_at` is the
-    operating point on the notes it was chosen on, and `notes` tells whether a later report is on notes that were
-    chosen on; `OUT_OF_FOLD` (none) where it was chosen on the model's training notes, each scored by what had not seen
-    it.
+    `chosen_at` is the operating point on the notes it was chosen on, and `notes` tells whether others are among these;
+    `OUT_OF_FOLD` (none) where it was chosen on the training notes, each scored by what had not seen it.
     """
 
     rule: ThresholdRule
@@ -84,10 +82,7 @@ class ChosenThreshold:
 
 @dataclass(frozen=True, slots=True)
 class ReportedPoint:
-    """A chosen threshold and what it gives on the notes reported on; `point` is None where there is no threshold.
-
-    `oracle` says that some of these notes are among those the threshold was chosen on.
-    """
+    """What a threshold gives on the notes reported on; `oracle`: some of them are among those it was chosen on."""
 
     chosen: ChosenThreshold
     point: OperatingPoint | None
@@ -98,8 +93,7 @@ class ReportedPoint:
 class RecallAtPrecision:
     """Hartman et al.: the highest recall at a precision of at least `precision`.
 
-    `adjusted` is False where the system, as it is, does not reach the precision: then `reported` is the system as it
-    is. `oracle` as in ReportedPoint.
+    `adjusted` is False where the system, as it is, does not reach the precision: then that is `reported`.
     """
 
     precision: float
@@ -110,8 +104,6 @@ class RecallAtPrecision:
 
 @dataclass(frozen=True, slots=True)
 class OperatingPoints:
-    """All operating points of a system with scores, the curve on the reported notes with them."""
-
     view: str
     curve: Curve
     as_it_is: OperatingPoint
@@ -156,7 +148,6 @@ def check_target(rule: ThresholdRule, wanted: float) -> None:
 
 
 def target_text(rule: ThresholdRule, wanted: float) -> str:
-    """Say what a threshold was chosen for."""
     if rule == "false-positives":
         return f"the highest token recall at {wanted:g} false positives in 1000 tokens or fewer"
     if rule == "certified":
@@ -187,8 +178,7 @@ def report_threshold(
 ) -> ReportedPoint:
     """Apply a chosen threshold to other notes.
 
-    Raises EvaluationError when some of them are among the notes it was chosen on, unless `oracle` says that this is
-    meant; the result then says so.
+    Raises EvaluationError when some of them are among those it was chosen on, unless `oracle`; the result then says so.
     """
     shared = chosen.notes.shared(gold)
     if shared and not oracle:
@@ -217,8 +207,8 @@ def find_operating_points(
     """Choose thresholds on `dev` (its gold and system documents) and say what they give on `gold` and `system`.
 
     Without `dev` they are chosen on what is reported, which is refused unless `oracle`. `threshold` is the one that
-    the system works with as it is (0: it keeps all it gives). `labels` keeps only those labels, categories or groups,
-    on both sides and in the development notes too. Raises EvaluationError (NoScoresError where no scores differ).
+    the system works with as it is. `labels` keeps only those labels, categories or groups everywhere. Raises
+    EvaluationError (NoScoresError where no scores differ).
     """
     if dev is None and not oracle:
         raise EvaluationError(
@@ -275,7 +265,7 @@ def without_digests(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def threshold_from_record(record: Mapping[str, Any]) -> ChosenThreshold:
-    """Read back what `threshold_to_record` gave. Raises EvaluationError where it is not such a record."""
+    """Raises EvaluationError for what `threshold_to_record` did not give."""
     keys = {"rule", "wanted", "view", "threshold", "chosen_at", "notes"}
     if set(record) != keys:
         raise EvaluationError(f"a stored threshold has the keys {sorted(keys)}, not {sorted(record)}")

@@ -20,14 +20,11 @@ class EvaluationError(DeidError):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One note with its gold annotations and with the system's."""
-
     gold: Document
     system: Document
 
     @property
     def id(self) -> str:
-        """The id of the note, the same on both sides."""
         return self.gold.id
 
     @property
@@ -56,19 +53,16 @@ def pair_documents(gold: Sequence[Document], system: Sequence[Document]) -> tupl
 
 
 def select_labels(documents: Iterable[Document], labels: frozenset[str]) -> tuple[Document, ...]:
-    """Return the documents with only the spans that carry one of `labels`."""
     return tuple(document.with_spans(s for s in document.spans if s.label in labels) for document in documents)
 
 
 def keep_labels(pairs: Sequence[Pair], labels: frozenset[str]) -> tuple[Pair, ...]:
-    """Return the pairs with only the spans of `labels`, on both sides."""
     golds = select_labels((pair.gold for pair in pairs), labels)
     systems = select_labels((pair.system for pair in pairs), labels)
     return tuple(Pair(gold, system) for gold, system in zip(golds, systems, strict=True))
 
 
 def labels_of_pairs(pairs: Iterable[Pair]) -> frozenset[str]:
-    """Return the labels that either side uses."""
     return frozenset(span.label for pair in pairs for side in (pair.gold, pair.system) for span in side.spans)
 
 

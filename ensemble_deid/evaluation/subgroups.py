@@ -15,9 +15,9 @@ import numpy as np
 from ensemble_deid.arrays import Int64s
 from ensemble_deid.evaluation.bootstrap import sign_flip_p, sum_by_group
 from ensemble_deid.evaluation.compare import holm
+from ensemble_deid.evaluation.evaluate import Estimate, Resampling, estimate_ratio
 from ensemble_deid.evaluation.leaks import KIND_KEY, cover, leaking_places
 from ensemble_deid.evaluation.pairs import Pair
-from ensemble_deid.evaluation.scores import Estimate, Resampling, estimate_ratio
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import category_of
 from ensemble_deid.note.span import SpanKey
@@ -33,8 +33,7 @@ _UPPER_SHARE, _LOWER_SHARE = 0.9, 0.01
 class Subgroup:
     """The gold annotations of one group: how many, of how many patients, and the share that is hidden.
 
-    `rest` is the recall of all other annotations. `p` and `holm_p` are None where nothing was tested (no rest, too
-    few patients, or no resamples); `worse` is the flag.
+    `rest` is the recall of all others. `p` and `holm_p` are None where nothing was tested.
     """
 
     dimension: str
@@ -48,7 +47,6 @@ class Subgroup:
 
     @property
     def worse(self) -> bool:
-        """True where the group fares worse than the rest beyond chance."""
         return self.holm_p is not None and self.holm_p <= LEVEL
 
 

@@ -29,7 +29,6 @@ RELAXED_END = 2
 
 
 def match_strict(golds: Set[SpanKey], systems: Set[SpanKey]) -> list[tuple[SpanKey, SpanKey]]:
-    """Same start, end and label."""
     return [(key, key) for key in golds & systems]
 
 
@@ -39,7 +38,6 @@ def match_relaxed(golds: Set[SpanKey], systems: Set[SpanKey]) -> list[tuple[Span
 
 
 def match_overlapping(golds: Set[SpanKey], systems: Set[SpanKey]) -> list[tuple[SpanKey, SpanKey]]:
-    """Same label and at least one character in common."""
     return _match(golds, systems, lambda g, s: g[2] == s[2])
 
 
@@ -113,7 +111,7 @@ MatchKeys = Callable[[Set[SpanKey], Set[SpanKey]], list[tuple[SpanKey, SpanKey]]
 class CountTable:
     """`counts` has the shape (documents, labels, 3): true positives, false positives, false negatives.
 
-    Documents are in the order of their ids, labels in alphabetical order; `groups` names each document's patient.
+    Documents are in the order of their ids; `groups` names each document's patient.
     """
 
     document_ids: tuple[str, ...]
@@ -123,12 +121,10 @@ class CountTable:
 
     @property
     def total(self) -> Counts:
-        """Counts over all documents and labels (micro)."""
         return to_counts(self.counts.sum(axis=(0, 1)))
 
     @property
     def by_label(self) -> dict[str, Counts]:
-        """Counts over all documents, label by label."""
         return {label: to_counts(row) for label, row in zip(self.labels, self.counts.sum(axis=0), strict=True)}
 
     @property
@@ -137,7 +133,6 @@ class CountTable:
         return np.asarray(self.counts.sum(axis=1), dtype=np.int64)
 
     def only(self, labels: Iterable[str]) -> "CountTable":
-        """Return the table of those of its labels that are in `labels`."""
         wanted = frozenset(labels)
         kept = [index for index, label in enumerate(self.labels) if label in wanted]
         chosen = tuple(self.labels[index] for index in kept)
@@ -145,7 +140,6 @@ class CountTable:
 
 
 def to_counts(row: Int64s) -> Counts:
-    """Return the three numbers of `row`, (3,), as Counts."""
     return Counts(int(row[0]), int(row[1]), int(row[2]))
 
 
@@ -168,9 +162,6 @@ def tabulate(pairs: Sequence[Pair], sides: Sequence[Sides], match: MatchKeys) ->
             flat[at + column[system_key[2]] + 1] -= 1
     counts = np.array(flat, dtype=np.int64).reshape(len(sides), len(labels), 3)
     return CountTable(tuple(p.id for p in pairs), tuple(p.group for p in pairs), labels, counts)
-
-
-# Which labels a figure is about: single labels, categories, the HIPAA subset and the groups A-D by name.
 
 
 SUBSETS: tuple[str, ...] = ("HIPAA", *GROUPS)
@@ -249,9 +240,9 @@ def view_named(name: str) -> View:
 
 
 def count_view(gold: Sequence[Document], system: Sequence[Document], view: str = "strict") -> CountTable:
-    """Count found, spurious and missed annotations per document and label under the view of that name.
+    """Count found, spurious and missed annotations per document and label; what a side gives twice counts once.
 
-    What a side gives twice under a view counts once. Raises EvaluationError when the documents do not match.
+    Raises EvaluationError for another view, and when the documents do not match.
     """
     chosen = view_named(view)
     pairs = pair_documents(gold, system)
@@ -259,10 +250,7 @@ def count_view(gold: Sequence[Document], system: Sequence[Document], view: str =
 
 
 def resampled_units(documents: Sequence[Document], table: CountTable) -> tuple[str, ...]:
-    """Return what an interval resamples for each document of a table: its site if there are enough, else its patient.
-
-    Notes of a site resemble each other, so that an interval over patients is too narrow.
-    """
+    """Return what an interval resamples for each document: its site if there are enough, else its patient."""
     site = {document.id: document.site for document in documents}
     sites = tuple(name for document in table.document_ids if (name := site[document]) is not None)
     known = len(sites) == len(table.document_ids) and len(set(sites)) >= LEAST_CLUSTERS
@@ -270,9 +258,9 @@ def resampled_units(documents: Sequence[Document], table: CountTable) -> tuple[s
 
 
 def sides_of(pairs: Sequence[Pair], unit: Unit) -> tuple[Sides, ...]:
-    """Return each note's distinct annotations, or the distinct tokens in them, of both sides."""
-    keys_of = _entity_keys if unit == "entity" else token_keys
-    return tuple((keys_of(pair.gold), keys_of(pair.system)) for pair in pairs)
+    if unit == "token":
+        return tuple((token_keys(pair.gold), token_keys(pair.system)) for pair in pairs)
+    return tuple(({span.key for span in pair.gold.spans}, {span.key for span in pair.system.spans}) for pair in pairs)
 
 
 def count_sides(
@@ -287,7 +275,6 @@ def count_sides(
 
 
 def token_keys(document: Document) -> frozenset[SpanKey]:
-    """Return the tokens in the annotations of a document, each with the annotation's label."""
     return frozenset(
         (start, end, span.label)
         for span in document.spans
@@ -302,10 +289,6 @@ def name_under(naming: Naming, label: str) -> str:
     return (category_of(label) or label) if naming == "category" else label
 
 
-def _entity_keys(document: Document) -> frozenset[SpanKey]:
-    return frozenset(span.key for span in document.spans)
-
-
 def _rename(keys: Set[SpanKey], names: Mapping[str, str]) -> frozenset[SpanKey]:
     return frozenset((start, end, names[label]) for start, end, label in keys if label in names)
 
@@ -318,10 +301,7 @@ Place = tuple[int, int]
 
 
 def runs_in(text: str, start: int, end: int) -> list[Place]:
-    """Cut `text[start:end]` into its runs, as (start, end) in `text`; without any, one empty token at `end`.
-
-    A run is cut at `start` and `end`, so a span over half a word gives half a token.
-    """
+    """Cut `text[start:end]` into its runs, as (start, end) in `text`; without any, one empty token at `end`."""
     return [match.span() for match in _RUN.finditer(text, start, end)] or [(end, end)]
 
 

@@ -15,7 +15,7 @@ from ensemble_deid.note.digits import four_digits
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.rtf import DATA
 from ensemble_deid.note.span import Span
-from ensemble_deid.stacking.single_tokens import SOURCE
+from ensemble_deid.stacking.sequence_scores import SOURCE
 from ensemble_deid.training.explain import NET, Candidate, PlaceExplanation, explain
 
 

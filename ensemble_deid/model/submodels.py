@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from ensemble_deid.config import Config
 from ensemble_deid.errors import ConfigError
@@ -19,7 +19,7 @@ from ensemble_deid.note.label_map import label_groups
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.note.tokens import tokenize
 from ensemble_deid.submodels import BY_NAME, row_of
-from ensemble_deid.taggers.base import CompactableTagger, Tagger, TrainableTagger
+from ensemble_deid.taggers.base import CompactableTagger, FitOptions, Tagger, TrainableTagger
 from ensemble_deid.taggers.by_type import ByTypeTagger, UncasedTagger, change_files
 from ensemble_deid.taggers.given import GivenTagger
 
@@ -86,17 +86,8 @@ def fit_submodel(
 
     def fit_labels(of: TagScheme, notes: Batch, dev: Batch | None) -> Tagger:
         own = begin.start_for(of.labels) if isinstance(begin, ByTypeTagger) else begin
-        warm: dict[str, Any] = {} if own is None else {"start": own}
-        return submodel_class(name).fit(
-            notes,
-            dev,
-            scheme=of,
-            config=config.of_submodel(name),
-            seed=config.seed,
-            device=config.device,
-            progress=progress,
-            **warm,
-        )
+        options = FitOptions(of, config.of_submodel(name), config.seed, config.device, progress=progress, start=own)
+        return submodel_class(name).fit(notes, dev, options)
 
     def fit(notes: Batch, dev: Batch | None) -> Tagger:
         if not config.is_by_type(name):

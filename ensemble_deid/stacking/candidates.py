@@ -21,7 +21,6 @@ class NamedColumns:
 
     @classmethod
     def none(cls, n: int) -> "NamedColumns":
-        """Return no columns for `n` candidates."""
         return cls((), np.zeros((n, 0)))
 
     def of_kinds(self, *kinds: str) -> Floats:
@@ -29,11 +28,9 @@ class NamedColumns:
         return self.values[:, [k for k, name in enumerate(self.names) if name.partition(":")[0] in kinds]]
 
     def select(self, rows: Int64s) -> "NamedColumns":
-        """Return some of the rows, by index."""
         return NamedColumns(self.names, self.values[rows])
 
     def without(self, names: Sequence[str]) -> "NamedColumns":
-        """Return the columns without those that have one of the names."""
         kept = [k for k, name in enumerate(self.names) if name not in names]
         return NamedColumns(tuple(self.names[k] for k in kept), self.values[:, kept])
 
@@ -42,7 +39,6 @@ class NamedColumns:
         return self.without([name for name in self.names if name.partition(":")[2] in submodels])
 
     def beside(self, others: "NamedColumns") -> "NamedColumns":
-        """Return these columns and, after them, others of the same candidates."""
         return NamedColumns(self.names + others.names, np.concatenate([self.values, others.values], axis=1))
 
 
@@ -71,7 +67,6 @@ class CandidateTable:
         return len(self.document)
 
     def select(self, rows: NDArray[np.intp] | Flags) -> "CandidateTable":
-        """Return some of the rows."""
         return replace(self, **{name: getattr(self, name)[rows] for name in COLUMNS})
 
     def token_ranges(self, tokens: TokenTable) -> tuple[Int64s, Int64s]:
@@ -99,7 +94,6 @@ class CandidateTable:
         return np.asarray(np.clip(self.confidence.max(axis=1, initial=0.0), 0.0, 1.0), dtype=np.float64)
 
     def keys(self) -> list[SpanKey]:
-        """Return start, end and label of every candidate."""
         rows = zip(self.start.tolist(), self.end.tolist(), self.label.tolist(), strict=True)
         return [(start, end, self.labels[label]) for start, end, label in rows]
 

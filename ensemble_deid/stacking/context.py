@@ -74,9 +74,6 @@ def _pairs(rows: Int64s, words: Int64s, strength: Floats) -> tuple[Int64s, Int64
     return rows[target], rows[source]
 
 
-# What the public lists say of a candidate's words: columns for the final estimator, where there are lists.
-
-
 _COMMON = 6
 """A bin of the English list from which on a word is too common to be taken for a name."""
 
@@ -154,18 +151,14 @@ class CandidateContext:
     more: NamedColumns
 
     def select(self, rows: Int64s) -> "CandidateContext":
-        """Return some of the rows, by index."""
         chosen = rows.tolist()
-        keys = {kind: [names[i] for i in chosen] for kind, names in self.keys.items()}
-        groups, patients = ([names[i] for i in chosen] for names in (self.groups, self.patients))
-        string = _numbered(self.string[rows].tolist())
         return CandidateContext(
             form=self.form[rows],
-            keys=keys,
-            string=string,
+            keys={kind: [names[i] for i in chosen] for kind, names in self.keys.items()},
+            string=_numbered(self.string[rows].tolist()),
             elsewhere=self.elsewhere[rows],
-            groups=groups,
-            patients=patients,
+            groups=[self.groups[i] for i in chosen],
+            patients=[self.patients[i] for i in chosen],
             more=self.more.select(rows),
         )
 
@@ -196,13 +189,12 @@ def extract_candidates(
 
 
 def extract_context(table: CandidateTable, batch: Batch, more: NamedColumns | None = None) -> CandidateContext:
-    """Extract the context of every candidate from the batch."""
     first, after = table.token_ranges(batch.tokens)
-    owners = [batch.documents[d] for d in table.document.tolist()]
+    owners, words = [batch.documents[d] for d in table.document.tolist()], batch.same_word.tolist()
     return CandidateContext(
         form=_form(table, batch, first, after),
         keys=_keys(batch, first, after),
-        string=_strings(batch, first, after),
+        string=_numbered(tuple(words[a:b]) for a, b in zip(first.tolist(), after.tolist(), strict=True)),
         elsewhere=_elsewhere(table, batch, first, after),
         groups=[document.group for document in owners],
         patients=[document.patient for document in owners],
@@ -222,12 +214,6 @@ def _keys(batch: Batch, first: Int64s, after: Int64s) -> dict[str, list[str]]:
         keys["form"].append(" ".join(forms[a:b])[:60])
         keys["field"].append(nearest[a])
     return keys
-
-
-def _strings(batch: Batch, first: Int64s, after: Int64s) -> Int64s:
-    """Return a number for the words of each candidate, int64 (n,)."""
-    words = batch.same_word.tolist()
-    return _numbered(tuple(words[a:b]) for a, b in zip(first.tolist(), after.tolist(), strict=True))
 
 
 def _numbered(things: Iterable[Hashable]) -> Int64s:

@@ -66,7 +66,6 @@ class StackingDataset:
         return replace(self, table=narrowed.select(rows), context=context, correct=self.correct[rows])
 
     def save(self, directory: Path) -> None:
-        """Write arrays as safetensors and strings as JSON."""
         table = self.table
         arrays = {
             **{name: getattr(table, name) for name in COLUMNS},
@@ -89,7 +88,7 @@ class StackingDataset:
 
     @classmethod
     def load(cls, directory: Path) -> "StackingDataset":
-        """Read what `save` wrote. Raises ModelError."""
+        """Raises ModelError for what `save` did not write."""
         try:
             arrays = load((directory / ARRAYS).read_bytes())
             content = strict_json((directory / KEYS).read_text(encoding="utf-8"))

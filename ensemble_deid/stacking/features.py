@@ -1,23 +1,144 @@
-"""The final estimator's features of a candidate: confidence, competitors, label, form, note, training statistics."""
+"""The final estimator's features of a candidate: confidence, competitors, label, form, note, training statistics.
+
+The statistics say how often a string, a neighbouring word or a form turned out to be PHI: for each kind of key (the
+string with its label, the preceding word with the label, ...) the out-of-fold candidates with that key, and the correct
+ones among them. For a training candidate they leave out its own group (the patient, or the site where folds keep sites
+together).
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ensemble_deid.arrays import Flags, Floats
+from ensemble_deid.arrays import Flags, Floats, log_odds
+from ensemble_deid.errors import ModelError
+from ensemble_deid.mapped import MappedArrays, StringTable, to_file_bytes
 from ensemble_deid.note.overlaps import RELATIONS, overlapping_rows, relation
 from ensemble_deid.stacking.candidates import CandidateTable, maxima
 from ensemble_deid.stacking.context import KINDS, CandidateContext
-from ensemble_deid.stacking.statistics import KeyStatistics
 from ensemble_deid.submodels import row_of
 
+_PRIOR_WEIGHT, _BOUND = 2.0, 1e-3
 
-def _log_odds(probability: Floats) -> Floats:
-    """Return log odds, kept within -7 and 7: beyond that a confidence carries no more information."""
-    clipped = np.clip(probability, 1e-3, 1 - 1e-3)
-    return np.asarray(np.log(clipped / (1 - clipped)), dtype=np.float64)
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyCounts:
+    """Keys with their (correct, total) counts: `pairs` (n, 2)."""
+
+    keys: StringTable = field(repr=False)
+    pairs: NDArray[np.uint32] = field(repr=False)
+
+    @classmethod
+    def of(cls, counts: Mapping[str, tuple[int, int]]) -> "KeyCounts":
+        keys = StringTable.of(counts)
+        return cls(keys, np.array([counts[key] for key in keys], dtype=np.uint32).reshape(len(keys), 2))
+
+    def of_keys(self, names: Sequence[str]) -> tuple[Floats, Flags]:
+        """Return the counts of each key, (n, 2), 0 if unknown, and whether the table has it, (n,)."""
+        index: dict[str, int] = {}
+        number = [index.setdefault(name, len(index)) for name in names]
+        places = self.keys.find(list(index))[number] if names else np.zeros(0, np.int64)
+        known = places >= 0
+        pairs = np.zeros((len(names), 2))
+        pairs[known] = self.pairs[places[known]]
+        return pairs, known
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyStatistics:
+    """The counts of each kind's keys, and the share of correct candidates overall."""
+
+    counts: Mapping[str, KeyCounts] = field(repr=False)
+    prior: float
+
+    @classmethod
+    def measured(
+        cls,
+        keys: Mapping[str, Sequence[str]],
+        correct: Flags,
+        *,
+        patients: Sequence[str] = (),
+        min_patients: int = 1,
+    ) -> "KeyStatistics":
+        """Count keys; each kind has a sequence with one key per candidate.
+
+        Keys that fewer than `min_patients` of the candidates' `patients` have are left out.
+        """
+        counts: dict[str, KeyCounts] = {}
+        truth = correct.tolist()
+        for kind, names in keys.items():
+            table: dict[str, tuple[int, int]] = {}
+            for name, is_correct in zip(names, truth, strict=True):
+                good, total = table.get(name, (0, 0))
+                table[name] = (good + is_correct, total + 1)
+            if min_patients > 1:
+                owners = Counter(name for name, _ in set(zip(names, patients, strict=True)))
+                table = {name: pair for name, pair in table.items() if owners[name] >= min_patients}
+            counts[kind] = KeyCounts.of(table)
+        return cls(counts, float(correct.mean()) if len(correct) else 0.5)
+
+    def columns(
+        self,
+        keys: Mapping[str, Sequence[str]],
+        *,
+        own_correct: Flags | None = None,
+        own_group: Sequence[str] | None = None,
+    ) -> Floats:
+        """Return, for each kind, the log odds of being correct and the log count of its key, (n, 2 * kinds).
+
+        Pass `own_correct` and `own_group` for the candidates that were counted: their own group's contribution is
+        then subtracted.
+        """
+        parts = []
+        for kind in KINDS:
+            names = keys[kind]
+            pairs, known = self.counts[kind].of_keys(names)
+            if own_correct is not None and own_group is not None:
+                pairs[known] -= _own_counts(names, own_group, own_correct)[known]
+            rate = (pairs[:, 0] + _PRIOR_WEIGHT * self.prior) / (pairs[:, 1] + _PRIOR_WEIGHT)
+            parts += [log_odds(rate, bound=_BOUND), np.log1p(pairs[:, 1])]
+        return np.stack(parts, axis=1)
+
+    def to_bytes(self) -> bytes:
+        arrays: dict[str, NDArray[Any]] = {"prior": np.array([self.prior])}
+        for kind, table in self.counts.items():
+            arrays |= {**table.keys.to_arrays(kind), f"{kind}.pairs": table.pairs}
+        return to_file_bytes(arrays)
+
+    @classmethod
+    def of_file(cls, path: Path) -> "KeyStatistics":
+        """Map what `to_bytes` gave. Raises ModelError."""
+        try:
+            arrays = MappedArrays.of_file(path).arrays
+            counts = {kind: KeyCounts(StringTable.of_arrays(arrays, kind), arrays[f"{kind}.pairs"]) for kind in KINDS}
+            (prior,) = arrays["prior"].tolist()
+            for table in counts.values():
+                if table.pairs.dtype.kind != "u" or table.pairs.shape != (len(table.keys), 2):
+                    raise ValueError("the counts do not fit the keys")
+                if (table.pairs[:, 0] > table.pairs[:, 1]).any():
+                    raise ValueError("more correct than total")
+            if not 0 <= prior <= 1:
+                raise ValueError("not a share")
+        except (ValueError, KeyError, TypeError):
+            raise ModelError(f"{path}: the stacker's statistics are damaged") from None
+        return cls(counts, prior)
+
+
+def _own_counts(names: Sequence[str], groups: Sequence[str], correct: Flags) -> Floats:
+    """Return the (correct, total) that each candidate's own group contributes to its key, (n, 2)."""
+    index: dict[tuple[str, str], int] = {}
+    owner = np.array([index.setdefault(pair, len(index)) for pair in zip(names, groups, strict=True)], dtype=np.int64)
+    total = np.bincount(owner, minlength=len(index)).astype(np.float64)
+    good = np.bincount(owner, weights=correct.astype(np.float64), minlength=len(index))
+    return np.stack([good[owner], total[owner]], axis=1)
 
 
 def statistics_keys(table: CandidateTable, context: CandidateContext) -> dict[str, list[str]]:
-    """Return the context keys, each joined with the candidate's label."""
     names = [table.labels[label] for label in table.label.tolist()]
     return {kind: [f"{name}\t{key}" for name, key in zip(names, context.keys[kind], strict=True)] for kind in KINDS}
 
@@ -25,10 +146,7 @@ def statistics_keys(table: CandidateTable, context: CandidateContext) -> dict[st
 def measure_statistics(
     table: CandidateTable, context: CandidateContext, correct: Flags, *, min_patients: int = 1
 ) -> KeyStatistics:
-    """Count, over the training candidates, how often those with each key are correct.
-
-    Keys that fewer than `min_patients` patients have are left out.
-    """
+    """Count how often candidates with each key are correct; keys of fewer than `min_patients` are left out."""
     keys = statistics_keys(table, context)
     return KeyStatistics.measured(keys, correct, patients=context.patients, min_patients=min_patients)
 
@@ -82,12 +200,12 @@ def _confidence(table: CandidateTable) -> Floats:
     chosen = table.chosen.astype(np.float64)
     summary = [
         confidence.mean(axis=1),
-        _log_odds(_learner_confidence(table)),
+        log_odds(_learner_confidence(table), bound=_BOUND),
         confidence.max(axis=1, initial=0.0),
         confidence.min(axis=1, initial=1.0),
         chosen.sum(axis=1),
     ]
-    return np.concatenate([confidence, _log_odds(confidence), chosen, np.stack(summary, axis=1)], axis=1)
+    return np.concatenate([confidence, log_odds(confidence, bound=_BOUND), chosen, np.stack(summary, axis=1)], axis=1)
 
 
 def _competition(table: CandidateTable) -> Floats:

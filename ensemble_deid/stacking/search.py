@@ -39,10 +39,7 @@ class Chosen:
 
 
 def strict_f1(table: CandidateTable, scores: Floats, threshold: float, correct: Flags, n_gold: int) -> float | None:
-    """Return the strict F1 after threshold and resolution; gold spans that are no candidates are missed.
-
-    None where it is undefined: there is no gold and nothing stands.
-    """
+    """Return the strict F1 after threshold and resolution, None if undefined; gold that is no candidate is missed."""
     truth = dict(zip(zip(table.document.tolist(), table.keys(), strict=True), correct.tolist(), strict=True))
     n_documents = int(table.document.max()) + 1 if len(table) else 0
     kept = [drop_overlaps(spans) for spans in table.spans(scores, scores >= threshold, n_documents)]
@@ -80,7 +77,6 @@ def settings_grid(options: StackConfig) -> list[SvmSettings]:
 
 
 def with_settings(config: Config, settings: SvmSettings) -> Config:
-    """Return the configuration with these settings as the whole grid."""
     c, weight = max(settings.c_positive, settings.c_negative), settings.c_positive / settings.c_negative
     grid = {"preset": "search", "c_grid": (c,), "gamma_grid": (settings.gamma,), "weight_grid": (weight,)}
     return config.model_copy(update={"stack": config.stack.model_copy(update=grid)})
@@ -132,7 +128,6 @@ def _search(
     *,
     config: Config,
 ) -> SvmSettings:
-    """Return the settings with the best cross-validated strict F1 on a sample of groups."""
     groups = dataset.context.groups
     rows = _sample(groups, config.stack.search_candidates, rng)
     folds = group_folds([groups[i] for i in rows.tolist()], _FOLDS, rng)
@@ -156,7 +151,7 @@ def _decided(features: Floats, correct: Flags, held_out: Floats, settings: SvmSe
 def sample_rows(rows: Int64s, size: int, rng: np.random.Generator) -> Int64s:
     """Return at most `size` of the rows, in their order: the time to fit an SVM grows with the square of their number.
 
-    Single rows, not whole groups, since every group has something to teach; what is held out is chosen before.
+    Single rows, not whole groups, since every group has something to teach.
     """
     return rows if len(rows) <= size else np.sort(rng.choice(rows, size, replace=False))
 
@@ -171,7 +166,6 @@ def _sample(groups: Sequence[str], size: int, rng: np.random.Generator) -> Int64
 
 
 def _best_of(table: CandidateTable, probability: Floats, correct: Flags, n_gold: int) -> tuple[float, float | None]:
-    """Return the threshold with the best strict F1, and that."""
     f1s = {t: strict_f1(table, probability, t, correct, n_gold) for t in _THRESHOLDS}
     threshold = max(_THRESHOLDS, key=lambda t: (_rank(f1s[t]), -abs(t - 0.5), t))
     return threshold, f1s[threshold]

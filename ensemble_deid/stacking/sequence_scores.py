@@ -1,4 +1,4 @@
-"""What the sequence models think of every token, and how a candidate's probability is pooled with it.
+"""What the sequence models think of every token: a pool with candidates' probabilities, and scores of other tokens.
 
 The pool is logarithmic: a weighted mean of log odds (Genest and Zidek 1986). The SVM learns whether a candidate is an
 annotated span, borders and label included. Its probability is low as well for a name with a doubtful border or label,
@@ -6,40 +6,51 @@ and such a name must be removed all the same. What the sequence models think of 
 knows nothing of borders. The pool of both orders candidates by what a user of de-identified notes asks for. Of
 candidates that overlap, the SVM alone knows better which has the right borders and label (`note/overlaps.py`,
 `suppressed_scores`).
+
+What no submodel and no net proposes cannot be found at any threshold of the candidates. Johnson et al. 2020 (table 5)
+fix sensitivities up to 99.9, which a system can serve only where other tokens have a score, too. A token's is `HIGHEST`
+times the probability of PHI that the models' mean log odds stand for; where scores are pooled, it is the pool with an
+SVM that is sure of nothing there, and below `HIGHEST`. So all of them lie below the thresholds that training searches
+for the best F1, and nearly all below every candidate.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ensemble_deid.arrays import Floats, Int64s, range_sums
+from ensemble_deid.arrays import Floats, Int32s, Int64s, log_odds, range_sums
 from ensemble_deid.features.batch import Batch
+from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.candidates import CandidateTable, NamedColumns
 from ensemble_deid.taggers.base import Proposals
 
+LOG_ODDS = 9.0
+"""Log odds are kept within these bounds: beyond them they tell no more."""
+HIGHEST = 0.05
+"""All scores of single tokens lie below it: it is the lowest threshold that training searches."""
+SOURCE = "token"
+"""The source of such a span."""
 _LEAST = 1e-4
 """Probabilities are kept this far from 0 and 1: beyond them an SVM's tell no more."""
+_LEAST_TOKENS, _SHARE = 12, 4
+"""A note has single tokens at a quarter of its tokens at most, or at twelve (as many as the net's): the likeliest. With
+all of them every word of a long note would be PHI at 0."""
+_LEAST_OF_TOKEN = 1e-12
 
 
 def pooled(probability: Floats, odds: Floats, weight: float) -> Floats:
     """Return the pool of probabilities (n,) and other log odds (n,), which have this weight, as probabilities."""
-    bounded = np.clip(probability, _LEAST, 1 - _LEAST)
-    mean = (1 - weight) * np.log(bounded / (1 - bounded)) + weight * odds
+    mean = (1 - weight) * log_odds(probability, bound=_LEAST) + weight * odds
     return np.asarray(1 / (1 + np.exp(-mean)), dtype=np.float64)
 
 
 def pooled_with_sequences(probability: Floats, columns: NamedColumns, weight: float) -> Floats:
-    """Return candidates' probabilities pooled with the sequence models' mean log odds, which are the net's columns.
-
-    Without sequence models, or at weight 0, the probabilities are returned as they are.
-    """
+    """Pool with the mean log odds, which are the net's columns; without models, or at weight 0, nothing changes."""
     odds = columns.of_kinds("phi")
     return pooled(probability, odds.mean(axis=1), weight) if weight and odds.shape[1] else probability
-
-
-LOG_ODDS = 9.0
-"""Log odds are kept within these bounds: beyond them they tell no more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,16 +64,13 @@ class SequenceScores:
 
     @classmethod
     def of(cls, proposals: Mapping[str, Proposals], batch: Batch) -> "SequenceScores":
-        """Return the scores of the submodels that have any."""
         models = tuple(name for name, proposed in proposals.items() if proposed.tokens)
         shape = (len(batch.tokens), len(models))
         phi, label = np.zeros(shape), np.zeros(shape, dtype=np.int64)
         for column, name in enumerate(models):
             phi[:, column] = np.concatenate([scores.phi for scores in proposals[name].tokens])
             label[:, column] = np.concatenate([scores.label for scores in proposals[name].tokens])
-        least = 1 / (1 + np.exp(LOG_ODDS))
-        clipped = np.clip(phi, least, 1 - least)
-        return cls(models, np.log(clipped / (1 - clipped)), label, phi)
+        return cls(models, log_odds(phi, bound=1 / (1 + np.exp(LOG_ODDS))), label, phi)
 
     def likeliest(self) -> Int64s:
         """Return the label that the model surest of PHI gives to each token, (n_tokens,)."""
@@ -79,3 +87,49 @@ class SequenceScores:
             rows = np.flatnonzero(table.label == label)
             agrees[rows] = range_sums(self.label == label, first[rows], after[rows]) / size[rows]
         return np.concatenate([odds, agrees], axis=1)
+
+
+def single_tokens(
+    resolved: Sequence[Sequence[Span]],
+    proposals: Mapping[str, Proposals],
+    batch: Batch,
+    *,
+    labels: Sequence[str],
+    pool_weight: float = 0.0,
+) -> list[list[Span]]:
+    """Return the likeliest tokens with a letter or digit that no candidate covers as spans, by document.
+
+    `resolved` are each document's candidates without those that overlap a more probable one: these are found at no
+    threshold. There are no tokens without a sequence model.
+    """
+    found: list[list[Span]] = [[] for _ in batch.documents]
+    scores = SequenceScores.of(proposals, batch)
+    if not scores.models:
+        return found
+    odds = log_odds(scores.phi, bound=_LEAST_OF_TOKEN).mean(axis=1)
+    if pool_weight:
+        score = np.minimum(pooled(np.zeros(len(odds)), odds, pool_weight), np.nextafter(HIGHEST, 0))
+    else:
+        score = HIGHEST / (1 + np.exp(-odds))
+    label, tokens = scores.likeliest(), batch.tokens
+    for document, (low, high) in enumerate(pairwise(tokens.document_starts.tolist())):
+        starts, ends = tokens.start[low:high], tokens.end[low:high]
+        free = _uncovered(starts, ends, resolved[document])
+        # Before the cut: a comma is never PHI by itself, and would take a word's place.
+        bounds = zip(starts[free].tolist(), ends[free].tolist(), strict=True)
+        text = batch.documents[document].text
+        free = free[[any(map(str.isalnum, text[start:end])) for start, end in bounds]]
+        most = max(_LEAST_TOKENS, (high - low) // _SHARE)
+        likeliest = free[np.argsort(-odds[low + free], kind="stable")[:most]]
+        for place in np.sort(likeliest).tolist():
+            row = low + place
+            span = Span(int(starts[place]), int(ends[place]), labels[label[row]], float(score[row]), SOURCE)
+            found[document].append(span)
+    return found
+
+
+def _uncovered(starts: Int32s, ends: Int32s, spans: Sequence[Span]) -> NDArray[np.intp]:
+    change = np.zeros(len(starts) + 1, dtype=np.int64)
+    np.add.at(change, np.searchsorted(ends, [span.start for span in spans], side="right"), 1)
+    np.add.at(change, np.searchsorted(starts, [span.end for span in spans], side="left"), -1)
+    return np.flatnonzero(np.cumsum(change)[:-1] == 0)

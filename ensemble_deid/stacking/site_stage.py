@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.arrays import Flags, Floats, Int64s
+from ensemble_deid.arrays import Flags, Floats, Int64s, log_odds
 from ensemble_deid.errors import ModelError, needs_extra
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import Covered
@@ -119,7 +119,11 @@ class SiteStage:
             raise ModelError("there is nothing to learn from: the notes have no words")
         own: dict[str, _Counts] = {}
         for (document, _), found, marked in zip(notes, tokens, phi, strict=True):
-            _count(found, marked, own.setdefault(document.patient, defaultdict(lambda: [0, 0])))
+            counts = own.setdefault(document.patient, defaultdict(lambda: [0, 0]))
+            for keys, is_phi in zip(found.keys, marked.tolist(), strict=True):
+                for named in zip(KINDS, keys, strict=True):
+                    counts[named][0] += is_phi
+                    counts[named][1] += 1
         total: _Counts = defaultdict(lambda: [0, 0])
         patients: dict[tuple[str, str], int] = defaultdict(int)
         for counts in own.values():
@@ -142,8 +146,12 @@ class SiteStage:
             _share(found, marked, scored.table) for found, marked, (_, scored) in zip(tokens, phi, notes, strict=True)
         ]
         table = np.concatenate(columns)
-        rank = _weights(table, np.concatenate(exact), _log_odds(np.concatenate([s.probability for _, s in notes])))
-        score = _weights(table, np.concatenate(share), _log_odds(np.concatenate([s.score for _, s in notes])))
+        rank = _weights(
+            table, np.concatenate(exact), log_odds(np.concatenate([s.probability for _, s in notes]), bound=_BOUND)
+        )
+        score = _weights(
+            table, np.concatenate(share), log_odds(np.concatenate([s.score for _, s in notes]), bound=_BOUND)
+        )
         return cls(stage.counts, stage.prior, rank=rank, score=score)
 
     def corrected(self, documents: Sequence[Document], scored: ScoredCandidates) -> tuple[Floats, Floats]:
@@ -155,8 +163,8 @@ class SiteStage:
                 scored.table.select(rows), scored.features[rows], scored.probability[rows], scored.score[rows]
             )
             columns = self._columns(_Tokens.of(documents[number].text), part)
-            rank[rows] = _probability(_log_odds(part.probability) + columns @ self.rank)
-            score[rows] = _probability(_log_odds(part.score) + columns @ self.score)
+            rank[rows] = _probability(log_odds(part.probability, bound=_BOUND) + columns @ self.rank)
+            score[rows] = _probability(log_odds(part.score, bound=_BOUND) + columns @ self.score)
         return rank, score
 
     def _columns(self, tokens: _Tokens, scored: ScoredCandidates, *, own: _Counts | None = None) -> Floats:
@@ -171,7 +179,9 @@ class SiteStage:
                 extremes = (part.min(axis=0), part.max(axis=0))
                 told[row] = np.concatenate([part.mean(axis=0), seen[low:high].mean(axis=0), *extremes])
         constant = np.ones((len(table), 1))
-        return np.concatenate([told / 2, scored.features / 3, _log_odds(scored.score)[:, None] / 4, constant], axis=1)
+        return np.concatenate(
+            [told / 2, scored.features / 3, log_odds(scored.score, bound=_BOUND)[:, None] / 4, constant], axis=1
+        )
 
     def _statistics(self, tokens: _Tokens, own: Mapping[tuple[str, str], list[int]]) -> tuple[Floats, Floats]:
         """Return, for each token and kind of key, the log odds of PHI against the prior's, and the log count."""
@@ -183,11 +193,10 @@ class SiteStage:
                     good, total = good - mine[0], total - mine[1]
                 pairs[row, column] = good, total
         rate = (pairs[..., 0] + _PRIOR_WEIGHT * self.prior) / (pairs[..., 1] + _PRIOR_WEIGHT)
-        prior = _log_odds(np.array([self.prior]), bound=1e-3)
-        return _log_odds(rate, bound=1e-3) - prior, np.log1p(pairs[..., 1])
+        prior = log_odds(np.array([self.prior]), bound=1e-3)
+        return log_odds(rate, bound=1e-3) - prior, np.log1p(pairs[..., 1])
 
     def to_json(self) -> str:
-        """Return the stage as JSON text."""
         counts = {kind: {key: list(pair) for key, pair in table.items()} for kind, table in self.counts.items()}
         content = {"prior": self.prior, "rank": self.rank.tolist(), "score": self.score.tolist(), "counts": counts}
         return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
@@ -209,14 +218,6 @@ class SiteStage:
         if not len(rank) == len(score) == columns or not np.isfinite([*rank, *score, stage.prior]).all():
             raise ModelError("what the model learned from a site is damaged: its weights do not fit")
         return stage
-
-
-def _count(tokens: _Tokens, phi: Flags, counts: _Counts) -> None:
-    for keys, marked in zip(tokens.keys, phi.tolist(), strict=True):
-        for named in zip(KINDS, keys, strict=True):
-            pair = counts[named]
-            pair[0] += marked
-            pair[1] += 1
 
 
 def _share(tokens: _Tokens, phi: Flags, table: CandidateTable) -> Floats:
@@ -246,8 +247,3 @@ def _weights(columns: Floats, wanted: Floats | Flags, offset: Floats) -> Floats:
 
 def _probability(odds: Floats) -> Floats:
     return np.asarray(1 / (1 + np.exp(-np.clip(odds, -30, 30))), dtype=np.float64)
-
-
-def _log_odds(probability: Floats, *, bound: float = _BOUND) -> Floats:
-    clipped = np.clip(probability, bound, 1 - bound)
-    return np.asarray(np.log(clipped / (1 - clipped)), dtype=np.float64)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,18 +19,18 @@ from ensemble_deid.reproducible import one_thread
 from ensemble_deid.seeds import generator
 from ensemble_deid.stacking.context import MENTIONS, extract_candidates
 from ensemble_deid.stacking.dataset import StackingDataset
-from ensemble_deid.stacking.features import candidate_features, measure_statistics
+from ensemble_deid.stacking.features import KeyStatistics, candidate_features, measure_statistics
 from ensemble_deid.stacking.search import choose, least_patients, sample_rows
-from ensemble_deid.stacking.sequence_scores import pooled_with_sequences
-from ensemble_deid.stacking.single_tokens import HIGHEST, single_tokens
+from ensemble_deid.stacking.sequence_scores import HIGHEST, pooled_with_sequences, single_tokens
 from ensemble_deid.stacking.site_stage import ScoredCandidates, SiteStage
-from ensemble_deid.stacking.statistics import KeyStatistics
 from ensemble_deid.stacking.svm import Sigmoid, Svm
 from ensemble_deid.taggers.base import Proposals
 
 SVM, STATISTICS, SETTINGS = "stacker.safetensors", "stacker_statistics.safetensors", "stacker.json"
 SITE = "stacker_site.json"
 """What the final estimator learned from reviewed notes of a site (`site_stage.py`)."""
+_PLAIN = ("threshold", "cv_threshold", "min_confidence", "cv_f1", "net", "mentions", "tokens", "pool_weight")
+"""The fields that the settings hold as they are."""
 
 
 def check_threshold(threshold: float | None) -> None:
@@ -116,15 +115,14 @@ class Stacker:
     ) -> list[list[Span]]:
         """Return every candidate of each document, scored with its probability of being PHI.
 
-        Where `tokens` is set, the likeliest single tokens that no candidate covers are among them, unless `least`, the
-        lowest score of interest, lies above them all.
+        Where `tokens` is set, single tokens are among them, unless `least`, the lowest score of interest, is higher.
         """
         return self.resolved(self.scored(proposals, batch), proposals, batch, least=least)
 
     def resolved(
         self, scored: ScoredCandidates, proposals: Mapping[str, Proposals], batch: Batch, *, least: float = 0.0
     ) -> list[list[Span]]:
-        """Return what `predict_proba` does, for candidates that were scored already."""
+        """As `predict_proba`, for candidates that were scored already."""
         table = scored.table
         found: list[list[Span]] = [[] for _ in batch.documents]
         if len(table):
@@ -184,14 +182,7 @@ class Stacker:
             "submodels": list(self.submodels),
             "labels": list(self.labels),
             "sigmoid": [self.sigmoid.slope, self.sigmoid.offset],
-            "threshold": self.threshold,
-            "cv_threshold": self.cv_threshold,
-            "min_confidence": self.min_confidence,
-            "cv_f1": self.cv_f1,
-            "net": self.net,
-            "mentions": self.mentions,
-            "tokens": self.tokens,
-            "pool_weight": self.pool_weight,
+            **{name: getattr(self, name) for name in _PLAIN},
             "unseen": list(self.unseen),
             **({"site": True} if self.site is not None else {}),
         }
@@ -207,7 +198,7 @@ class Stacker:
 
     @classmethod
     def load(cls, directory: Path, *, variant: str = "") -> "Stacker":
-        """Read what `save` wrote. Raises ModelError."""
+        """Raises ModelError for what `save` did not write."""
         svm = Svm.of_file(directory / _of(SVM, variant))
         statistics = KeyStatistics.of_file(directory / _of(STATISTICS, variant))
         settings = directory / _of(SETTINGS, variant)
@@ -217,6 +208,9 @@ class Stacker:
             threshold, cv_threshold = float(content["threshold"]), float(content["cv_threshold"])
             check_threshold(threshold)
             check_threshold(cv_threshold)
+            weight = float(content.get("pool_weight", 0.0))
+            if not 0 <= weight <= 1:
+                raise ValueError("a weight that is none")
             site = None
             if content.get("site", False):
                 learned = (directory / _of(SITE, variant)).read_text(encoding="utf-8")
@@ -235,20 +229,13 @@ class Stacker:
                 mentions=bool(content.get("mentions", False)),
                 tokens=bool(content.get("tokens", False)),
                 unseen=tuple(content.get("unseen", ())),
-                pool_weight=_weight(content.get("pool_weight", 0.0)),
+                pool_weight=weight,
                 site=site,
             )
         except ConfigError as error:
             raise ModelError(f"{settings}: damaged: {error}") from None
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise ModelError(f"{settings}: damaged ({type(error).__name__})") from None
-
-
-def _weight(value: Any) -> float:
-    weight = float(value)
-    if not 0 <= weight <= 1:
-        raise ValueError("a weight that is none")
-    return weight
 
 
 def _of(file: str, variant: str) -> str:

@@ -1,12 +1,10 @@
 """The final estimator: an RBF-kernel support vector machine, trained by LIBSVM and kept as plain arrays."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ensemble_deid.arrays import Flags, Floats, row_products
 from ensemble_deid.errors import ModelError, needs_extra
@@ -110,14 +108,8 @@ class Svm:
         `compact` keeps the support vectors in single precision.
         """
         vectors = self.vectors.astype(np.float32 if compact else np.float64)
-        arrays: dict[str, NDArray[Any]] = {
-            "mean": self.mean,
-            "scale": self.scale,
-            "vectors": vectors,
-            "weights": self.weights,
-        }
-        settings = {"intercept": self.intercept, **_as_dict(self.settings)}
-        return to_file_bytes(arrays, {"svm": json.dumps(settings)})
+        arrays = {"mean": self.mean, "scale": self.scale, "vectors": vectors, "weights": self.weights}
+        return to_file_bytes(arrays, {"svm": json.dumps({"intercept": self.intercept, **asdict(self.settings)})})
 
     @classmethod
     def of_file(cls, path: Path) -> "Svm":
@@ -148,10 +140,6 @@ def _standardised(features: Floats, mean: Floats, scale: Floats) -> Floats:
     return np.asarray(np.clip((features - mean) / scale, -_BOUND, _BOUND), dtype=np.float64)
 
 
-def _as_dict(settings: SvmSettings) -> dict[str, Any]:
-    return {"c_positive": settings.c_positive, "c_negative": settings.c_negative, "gamma": settings.gamma}
-
-
 @dataclass(frozen=True, slots=True)
 class Sigmoid:
     """Decision -> probability: 1 / (1 + exp(-(slope * decision + offset))) (Platt 1999)."""
@@ -176,7 +164,6 @@ class Sigmoid:
         return cls(slope, float(model.intercept_[0]))
 
     def probability(self, decisions: Floats) -> Floats:
-        """Return the probability of each decision."""
         # Bounded so that exp does not overflow: a few perfectly separated candidates make the slope very steep.
         exponent = np.minimum(-(self.slope * decisions + self.offset), 700.0)
         return np.asarray(1 / (1 + np.exp(exponent)), dtype=np.float64)

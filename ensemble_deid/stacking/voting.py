@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ensemble_deid.arrays import log_odds
 from ensemble_deid.note.counts import strict_counts
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import drop_overlaps
@@ -34,11 +35,8 @@ def combine(
     used = {name: proposals[name] for name in (names if method in SCORED else proposals)}
     table = collect(used, labels=labels)
     n_documents = len(next(iter(proposals.values())).best)
-    if not len(table):
-        return [() for _ in range(n_documents)]
     if method == "log-odds":
-        within = np.clip(table.confidence, _SURE, 1.0 - _SURE)
-        scores = 1.0 / (1.0 + np.exp(-np.log(within / (1.0 - within)).mean(axis=1)))
+        scores = 1.0 / (1.0 + np.exp(-log_odds(table.confidence, bound=_SURE).mean(axis=1)))
     else:
         scores = table.confidence.mean(axis=1)
     votes = table.chosen.sum(axis=1)
@@ -60,8 +58,7 @@ def choose_best_members(
 ) -> dict[str, tuple[str, ...]]:
     """Return for each label the `best` submodels by strict F1 on annotated notes; of equals, the earlier in the table.
 
-    A submodel that finds none of a label is not chosen for it; where none finds any, all are: nothing says that one is
-    worse than another, and a claim that is not made is PHI that stays.
+    A submodel that finds none of a label is not chosen for it; where none finds any, all are.
     """
     return {label: _best_of_label(label, documents, proposals, best) for label in labels}
 
@@ -93,8 +90,6 @@ def claims_of_best_members(
     """
     table = collect(proposals, labels=labels)
     n_documents = len(next(iter(proposals.values())).best)
-    if not len(table):
-        return [() for _ in range(n_documents)]
     # (labels, submodels): whose claims count.
     counts = np.array([[name in members[label] for name in table.submodels] for label in labels], dtype=bool)
     claimed = table.chosen & counts[table.label]

@@ -29,7 +29,6 @@ class TokenScores:
     __hash__ = None  # type: ignore[assignment]
 
     def __eq__(self, other: object) -> bool:
-        """Compare the arrays' values."""
         if not isinstance(other, TokenScores):
             return NotImplemented
         return np.array_equal(self.phi, other.phi) and np.array_equal(self.label, other.label)
@@ -71,57 +70,37 @@ class Computing(Protocol):
         ...
 
 
-class TrainableTagger(Tagger, Protocol):
-    """A submodel as the pipeline fits and loads it.
+@dataclass(frozen=True, slots=True, eq=False)
+class FitOptions:
+    """What a submodel is fitted with; what it does not need it ignores.
 
-    `config` is the submodel's own section of the configuration, whose class the implementation names; `device` is
-    `auto`, `cpu` or `cuda`. What a submodel does not need it ignores.
+    `config` is its own section of the configuration; `device` is `auto`, `cpu` or `cuda`. A submodel that can continue
+    (`starts_from_model` in the table of submodels) begins with what `start` has learned, whose labels may be others.
     """
 
+    scheme: TagScheme
+    config: Any
+    seed: int
+    device: str = "cpu"
+    progress: Progress = lambda said: None
+    start: Any = None
+
+
+class TrainableTagger(Tagger, Protocol):
+    """A submodel as the pipeline fits and loads it."""
+
     @classmethod
-    def fit(
-        cls,
-        train: Batch,
-        dev: Batch | None,
-        *,
-        scheme: TagScheme,
-        config: Any,
-        seed: int,
-        device: str,
-        progress: Progress,
-    ) -> Self:
+    def fit(cls, train: Batch, dev: Batch | None, options: FitOptions) -> Self:
         """Learn from the annotations of `train`; `dev` may only be used to choose when to stop.
 
-        The same arguments give a tagger that saves the same bytes. Raises ConfigError for settings that do not fit.
+        The same arguments give a tagger that saves the same bytes. `start` stays as it is. Raises ConfigError for
+        settings that do not fit, or do not go with those of `start`.
         """
         ...
 
     @classmethod
     def load(cls, directory: Path, *, scheme: TagScheme, config: Any, device: str) -> Self:
         """Read what `save` wrote, running no code from it. Raises ModelError when it is damaged."""
-        ...
-
-
-class ContinuableTagger(TrainableTagger, Protocol):
-    """A submodel that can continue from one trained on other notes (`starts_from_model` in the table of submodels)."""
-
-    @classmethod
-    def fit(
-        cls,
-        train: Batch,
-        dev: Batch | None,
-        *,
-        scheme: TagScheme,
-        config: Any,
-        seed: int,
-        device: str,
-        progress: Progress,
-        start: Self | None = None,
-    ) -> Self:
-        """Learn as `TrainableTagger.fit` does, but begin with what `start` has learned, which stays as it is.
-
-        The labels of `start` may be others. Raises ConfigError where its settings do not go with `config`.
-        """
         ...
 
 

@@ -114,7 +114,6 @@ def change_files(directory: Path, groups: Groups, change: Callable[[Path], None]
 
 @contextmanager
 def _unpacked(directory: Path, number: int) -> Iterator[Path]:
-    """Yield a folder with one model's files under their own names."""
     files = sorted(directory.glob(f"{_prefix(number)}*"))
     with TemporaryDirectory() as folder:
         for path in files:
@@ -134,7 +133,6 @@ def _prefix(number: int) -> str:
 
 
 def _annotated(batch: Batch, labels: tuple[str, ...]) -> Batch:
-    """Return a batch with the annotations that have one of the labels, and no others."""
     wanted = set(labels)
     documents = tuple(d.with_spans(span for span in d.spans if span.label in wanted) for d in batch.documents)
     return replace(batch, documents=documents)
@@ -147,17 +145,13 @@ def uncased(batch: Batch) -> Batch:
     """Return the batch with words and their shapes in lower case, and nothing that depends on capitals."""
     table = batch.table
     columns = {name: table[name].map_values(str.lower) for name in ("word", "shape")}
-    columns["short_shape"] = columns["shape"].map_values(_without_runs)
+    columns["short_shape"] = columns["shape"].map_values(lambda shape: re.sub(r"(.)\1+", r"\1", shape, flags=re.S))
     columns["case"] = table["case"].map_values(lambda case: "none" if case == "none" else "lower")
     # It is filled for capitalised words only.
     columns["in_note"] = table["in_note"].map_values(lambda label: "-")
     places = (name for name in table.names if name.startswith(KNOWLEDGE) and set(table[name].values) <= set(PLACES))
     columns |= {name: table[name].map_values(_place_in_any_case) for name in places}
     return replace(batch, table=table.with_columns(columns))
-
-
-def _without_runs(shape: str) -> str:
-    return re.sub(r"(.)\1+", r"\1", shape, flags=re.S)
 
 
 def _place_in_any_case(place: str) -> str:
@@ -172,7 +166,6 @@ class UncasedTagger:
 
     @classmethod
     def fit(cls, fit_one: Callable[[Batch, Batch | None], Tagger], train: Batch, dev: Batch | None) -> "UncasedTagger":
-        """Let `fit_one` train on the notes in lower case."""
         return cls(fit_one(uncased(train), None if dev is None else uncased(dev)))
 
     def propose(self, batch: Batch, *, n_best: int) -> Proposals:
@@ -180,5 +173,4 @@ class UncasedTagger:
         return self.tagger.propose(uncased(batch), n_best=n_best)
 
     def save(self, directory: Path) -> None:
-        """Write the submodel's own files."""
         self.tagger.save(directory)

@@ -25,7 +25,6 @@ class LinearChain:
 
     @property
     def n_tags(self) -> int:
-        """Number of tags."""
         return len(self.start)
 
 

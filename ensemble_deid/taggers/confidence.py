@@ -43,18 +43,16 @@ class SourceConfidence:
         return (correct + 1) / (total + 2)
 
     def scored(self, spans: Iterable[Span]) -> tuple[Span, ...]:
-        """Return the spans with their sources' confidence as score."""
         return tuple(replace(span, score=self.score(span.source)) for span in spans)
 
     def to_json(self) -> str:
-        """Return the counts as JSON text."""
         return json.dumps(
             {source: list(counts) for source, counts in self.counts.items()}, ensure_ascii=False, indent=1
         )
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "SourceConfidence":
-        """Read what `to_json` gave. Raises ModelError."""
+        """Raises ModelError for what `to_json` did not give."""
         try:
             content = strict_json(text)
             counts = {str(source): (int(correct), int(total)) for source, (correct, total) in content.items()}

@@ -97,13 +97,12 @@ class GivenTagger:
         return Proposals(tuple(best), tuple(candidates))
 
     def save(self, directory: Path) -> None:
-        """Write the labels."""
         content = json.dumps(self.labels, ensure_ascii=False, indent=1)
         (directory / _file(self.name)).write_text(content + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, name: str, directory: Path, *, labels: Iterable[str]) -> "GivenTagger":
-        """Read what `save` wrote. Raises ModelError when it is damaged."""
+        """Raises ModelError for what `save` did not write."""
         path, known = directory / _file(name), set(labels)
         try:
             content = strict_json(path.read_text(encoding="utf-8"))

@@ -1,10 +1,13 @@
-"""Warm start: the weights of a trained network go into a new one, whose tags and vocabularies may be others."""
+"""What networks share in training: their seed, an epoch, and a warm start from the weights of a trained network."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import nn
 
+from ensemble_deid.seeds import derive_seed
+from ensemble_deid.taggers.device import torch_on_one_thread
 from ensemble_deid.taggers.layers import Weights, single
 
 Names = Sequence[str]
@@ -12,8 +15,40 @@ Axis = tuple[Names, Names] | None
 """What the indexes along an axis stand for in the new network and in the old one; None: the same in both."""
 
 
-def inherit_weights(network: nn.Module, start: Weights, *, axes: Mapping[str, tuple[Axis, ...]]) -> tuple[int, int]:
-    """Copy the weights of `start` into `network` in place; return how many arrays were taken over, and of how many.
+@contextmanager
+def seeded(device: torch.device, seed: int, purpose: str) -> Iterator[None]:
+    """Draw random numbers by a seed, on one thread; torch's own state is left as it was."""
+    with torch_on_one_thread(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(derive_seed(seed, purpose))
+        yield
+
+
+def train_epoch(
+    network: nn.Module,
+    losses: Iterable[torch.Tensor],
+    optimizer: torch.optim.Optimizer,
+    schedule: torch.optim.lr_scheduler.LRScheduler,
+    *,
+    clip: float,
+) -> float:
+    """Take a step down the gradient of each loss, clipped to a norm; return their mean, 0 for none."""
+    network.train()
+    trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    # Summed on the device: reading it would synchronise at every step.
+    total, steps = torch.zeros((), dtype=torch.float64, device=trained[0].device), 0
+    for loss in losses:
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(trained, clip)
+        optimizer.step()
+        schedule.step()
+        total += loss.detach()
+        steps += 1
+    return float(total) / max(1, steps)
+
+
+def inherit_weights(network: nn.Module, start: Weights, *, axes: Mapping[str, tuple[Axis, ...]]) -> str:
+    """Copy the weights of `start` into `network` in place; return how many arrays were taken over, of how many.
 
     `axes` has the arrays whose rows or columns stand for tags or values, by name: entries are matched by what they
     stand for, and new ones keep what they were initialised with. Other arrays are copied where their shapes are equal.
@@ -30,7 +65,7 @@ def inherit_weights(network: nn.Module, start: Weights, *, axes: Mapping[str, tu
             if places is not None:
                 target[_grid([a for a, _ in places])] = source.to(target)[_grid([b for _, b in places])]
                 taken += 1
-    return taken, len(new)
+    return f"{taken} of {len(new)}"
 
 
 def _shared(

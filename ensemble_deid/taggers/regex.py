@@ -8,7 +8,7 @@ from ensemble_deid.config import RegexConfig
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.tags import TagScheme
-from ensemble_deid.taggers.base import Progress, Proposals
+from ensemble_deid.taggers.base import FitOptions, Proposals
 from ensemble_deid.taggers.confidence import SourceConfidence
 
 FILE = "regex.json"
@@ -24,24 +24,14 @@ class RegexTagger:
     confidence: SourceConfidence
 
     @classmethod
-    def fit(
-        cls,
-        train: Batch,
-        dev: Batch | None,
-        *,
-        scheme: TagScheme,
-        config: RegexConfig,
-        seed: int,
-        device: str,
-        progress: Progress,
-    ) -> Self:
+    def fit(cls, train: Batch, dev: Batch | None, options: FitOptions) -> Self:
         """Measure the precision of each pattern; nothing else is learned."""
         return cls(SourceConfidence.measured(train.initial, (document.spans for document in train.documents)))
 
     def propose(self, batch: Batch, *, n_best: int) -> Proposals:
-        """Return the matches that no earlier pattern overlaps; patterns offer no alternatives.
+        """Return the matches, and added ones as candidates, too.
 
-        Matches of added patterns are candidates, too. Where they overlap others, the highest-scoring is predicted.
+        Where they overlap, the highest-scoring is predicted.
         """
         trained = tuple(self.confidence.scored(spans) for spans in batch.initial)
         if not batch.added:
@@ -55,5 +45,4 @@ class RegexTagger:
 
     @classmethod
     def load(cls, directory: Path, *, scheme: TagScheme, config: RegexConfig, device: str) -> Self:
-        """Read the counts. Raises ModelError."""
         return cls(SourceConfidence.from_json((directory / FILE).read_bytes()))

@@ -53,9 +53,6 @@ def sequence_of_rows(starts: Int32s, n_tokens: int) -> Int32s:
     return np.cumsum(marks).astype(np.int32)
 
 
-# From decoded tag sequences to spans of documents.
-
-
 def chain_proposals(decoded: Decoded, tokens: TokenTable, scheme: TagScheme, *, source: str) -> Proposals:
     """Return spans with their marginals as scores, grouped by document, and the scores of every token.
 

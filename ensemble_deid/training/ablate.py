@@ -1,9 +1,8 @@
 """Ablation: what each submodel contributes to the ensemble (Zhao et al. 2020, table 6).
 
 Leaving a submodel out drops its candidates and its columns of the final estimator's features, and refits the final
-estimator on the stored training set; the other submodels stay as trained. For most submodels that is all, since they
-do not see each other. The patterns alone are also features of other submodels: the pattern columns of the network, and
-the initial tags of TBED. So "without regex" has a second meaning: the other submodels are trained again without them.
+estimator on the stored training set; the other submodels stay as trained. The patterns alone are also features of
+others (columns of the network, initial tags of TBED): these can be trained again without them.
 """
 
 from collections.abc import Sequence
@@ -83,12 +82,6 @@ def without_patterns(config: Config) -> Config:
     if content["tbed"]["initial"] == "regex":
         content["tbed"] |= {"initial": "none"}
     return make_config({**content, "jobs": config.jobs, "submodels": left})
-
-
-def train_again(notes: TrainingNotes, *, config: Config, report: Reporter, members: Members = ()) -> Trained:
-    """Train a stack again on the same notes, with the configuration that `without_patterns` gave."""
-    # Whether dev notes of training patients are acceptable was decided when the model was trained.
-    return train(notes.train, notes.dev, config=config, report=report, allow_overlap=True, members=members)
 
 
 Rows = Literal["all", "zhao2020", "as-trained"]
@@ -171,7 +164,6 @@ class _Stack:
         return self._above_chosen(name, stacker.predict(proposals, self.batch, threshold=0.0), self.rule)
 
     def vote(self, method: str, labels: tuple[str, ...]) -> _System:
-        """Predict without a final estimator; the rule chooses the threshold where a method scores its spans."""
         if self.rule is None or method not in SCORED:
             spans = combine(self.proposals, labels=labels, method=method)
             return _System(f"vote: {method}", AS_TRAINED, None, spans)
@@ -200,15 +192,12 @@ def ablate(
 ) -> list[AblationRow]:
     """Score the ensemble, the ensemble without each submodel, each submodel alone, and simple votes.
 
-    All final estimators have the C, gamma and class weights of the full one, and all thresholds are chosen alike:
-    by cross-validation on the training notes, or with `threshold_rule` on `documents`. A threshold that was frozen
-    into the model plays no part. With `retrain` the patterns are also left out of the features, which needs the
-    notes that the model was trained on. With the `rows` zhao2020 the systems are those of that paper's tables 4 to
-    6: the ensemble has the patterns within TBED only, so that it can be without TBED and still have the patterns,
-    or have neither. With `as-trained` no final estimator is fitted, so that an exported model is scored, too: of
-    the ensembles without a submodel there are those that the model was trained for. The spans of the model's
-    `members` must be given. Raises ModelError when the notes are others, when the full ensemble cannot follow the
-    rule, when other rows need the model's private files, which an exported one lacks, or a submodel of the paper's.
+    All final estimators have the C, gamma and class weights of the full one. Thresholds are chosen by cross-validation
+    on the training notes, or with `threshold_rule` on `documents`; one that was frozen into the model plays no part.
+    `retrain` also leaves the patterns out of the features. The `rows` zhao2020 are that paper's tables 4 to 6: the
+    ensemble has the patterns within TBED only. With `as-trained` no final estimator is fitted, so that an exported
+    model is scored, too. The spans of the model's `members` must be given. Raises ModelError for other notes, where
+    the full ensemble cannot follow the rule, and where private files or a submodel of the paper are missing.
     """
     model_source(model, members=members)
     ensemble, _ = load_model(model, members=members)
@@ -235,10 +224,13 @@ def ablate(
         report(Step(done, total, name))
         systems.append(stack.without(removed, name=name))
     if notes is not None and changed is not None:
-        trained = train_again(
-            notes,
+        trained = train(
+            notes.train,
+            notes.dev,
             config=changed,
             report=lambda step: report(Step(total - 1, total, f"retraining without patterns: {step.message}")),
+            # Whether dev notes of training patients are acceptable was decided when the model was trained.
+            allow_overlap=True,
             members=members,
         )
         systems += _retrained(trained, documents, config, threshold_rule)
@@ -300,7 +292,7 @@ def _rule_based(names: Sequence[str]) -> tuple[str, ...]:
 def _with_settings(config: Config, stacker: Stacker, *, jobs: int) -> Config:
     """Return the configuration with these settings as the whole grid, and the threshold left to cross-validation.
 
-    Single tokens are scored if the model scores them: one from before `stack.tokens` does not, whatever the default is.
+    Single tokens are scored if the model scores them: one from before `stack.tokens` does not.
     """
     content = with_settings(config, stacker.svm.settings).model_dump(mode="json")
     return make_config(

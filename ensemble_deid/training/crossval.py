@@ -81,9 +81,8 @@ def crossval(
 ) -> CrossValidation:
     """Cross-validate and write the run folder `out`; `config.jobs` folds are trained at the same time.
 
-    With `max_memory`, in GiB, the first fold runs alone, and as many of the others together as its peak allows. The
-    results do not depend on either. Raises ConfigError where `out` cannot be used or a single fold needs more memory,
-    and CorpusError for fewer patients (or sites) than folds.
+    With `max_memory`, in GiB, the first fold runs alone, and as many others together as its peak allows. Raises
+    ConfigError where `out` cannot be used or a fold needs more memory, and CorpusError for too few patients or sites.
     """
     documents = list(documents)
     fold_of = _fold_of_notes(documents, config, folds)
@@ -193,7 +192,6 @@ def _folds_that_fit(max_memory: float, peak: int) -> int:
 
 
 def _finish(documents: Sequence[Document], fold_of: Sequence[int], out: Path, folds: int) -> CrossValidation:
-    """Read the folds' files, count, and write the predictions and the figures."""
     spans_of: dict[str, Mapping[str, Sequence[Sequence[Any]]]] = {}
     for fold in range(folds):
         spans_of |= _read_fold(
@@ -234,7 +232,6 @@ def _read_fold(path: Path, held_out: set[str]) -> dict[str, Mapping[str, Sequenc
 
 
 def as_records(result: CrossValidation) -> list[dict[str, Any]]:
-    """Return the figures of every system as plain values."""
     return [
         {
             "system": system.name,

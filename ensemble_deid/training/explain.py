@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
-from ensemble_deid.evaluation.render.html.markup import Html, element, join, static_page
-from ensemble_deid.evaluation.render.html.tables import data_table
+from ensemble_deid.evaluation.render.html.markup import Html, data_table, element, join, phi_warning, static_page
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.patterns import find_all
 from ensemble_deid.model.ensemble import Ensemble, view_of
@@ -21,7 +20,7 @@ from ensemble_deid.note.reading import Reading, read
 from ensemble_deid.note.span import Span, SpanKey
 from ensemble_deid.reproducible import one_thread
 from ensemble_deid.stacking.candidates import collect
-from ensemble_deid.stacking.single_tokens import SOURCE
+from ensemble_deid.stacking.sequence_scores import SOURCE
 from ensemble_deid.taggers.base import Proposals
 from ensemble_deid.taggers.tbed.rule_words import rule_in_words
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
@@ -38,9 +37,8 @@ Outcome = Literal["found", "overlapped", "below the threshold", "confidence too 
 class Proposal:
     """A submodel's confidence in a span; `answer` says that the span is in the submodel's own answer.
 
-    Where `submodel` is `NET` or `token`, no submodel is meant: the net under them made a candidate of the place, or the
-    span is a single token that no candidate covers (`stacking/single_tokens.py`). Their confidence is the span's
-    probability, since they have none of their own.
+    `submodel` may be `NET`, or `token` for a single token that no candidate covers: the confidence is then the span's
+    probability.
     """
 
     submodel: str
@@ -66,7 +64,6 @@ class Candidate:
 
     @property
     def key(self) -> SpanKey:
-        """Start, end and label."""
         return (self.start, self.end, self.label)
 
 
@@ -209,7 +206,6 @@ def _candidates(ensemble: Ensemble, batch: Batch, factor: float) -> list[Candida
 
 
 def _made(proposals: Mapping[str, Proposals], labels: tuple[str, ...]) -> dict[SpanKey, list[Proposal]]:
-    """Return what the submodels proposed for each span on the one note, whatever their confidence."""
     table = collect(proposals, labels=labels)
     return {
         key: [
@@ -255,9 +251,6 @@ def _rule_changes(ensemble: Ensemble, batch: Batch) -> list[RuleChange]:
     return changes
 
 
-# An explanation as one HTML page, and the sentence about what became of a candidate.
-
-
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:1rem auto;padding:0 1rem;overflow-wrap:anywhere}
 .warning{border:2px solid #b3261e;border-radius:.5rem;padding:.6rem 1rem}.warning strong{color:#b3261e}
@@ -284,9 +277,14 @@ def outcome_text(candidate: Candidate, explanation: Explanation) -> str:
 def explanation_page(explanation: Explanation, *, text: str | None) -> str:
     """Return a page that loads nothing and runs nothing; with the note's `text` it quotes spans, which are PHI."""
     title = f"How the model reads {explanation.note}"
+    if text is None:
+        rest = " Rules hold words of the training notes."
+        warning = phi_warning(rest, strong="This page may still identify patients.")
+    else:
+        warning = phi_warning(" Keep it where the notes are kept.")
     body = element(
         "body",
-        _warning(text),
+        warning,
         element("h1", title),
         element(
             "p",
@@ -297,14 +295,6 @@ def explanation_page(explanation: Explanation, *, text: str | None) -> str:
         None if explanation.places else element("p", "The model finds nothing in this note."),
     )
     return static_page(title, body, style=_STYLE)
-
-
-def _warning(text: str | None) -> Html:
-    if text is None:
-        strong, rest = "This page may still identify patients.", " Rules hold words of the training notes."
-    else:
-        strong, rest = "This page contains protected health information (PHI).", " Keep it where the notes are kept."
-    return element("p", element("strong", strong), rest, class_="warning", role="note")
 
 
 def _section(place: PlaceExplanation, explanation: Explanation, text: str | None) -> Html:

@@ -3,11 +3,10 @@
 Each task is one submodel on some of the patients, and runs in a process of its own.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -78,34 +77,6 @@ def plan(submodels: Sequence[str], folds: Sequence[int], n_folds: int, *, inner_
     return sorted(tasks, key=lambda task: (-task.cost, task.submodel, task.fold))
 
 
-def run_all(
-    tasks: Sequence[Task],
-    batch: Batch,
-    dev: Batch | None,
-    *,
-    scheme: TagScheme,
-    config: Config,
-    starts: Mapping[str, Tagger] = MappingProxyType({}),
-) -> Iterator[TaskResult]:
-    """Run the tasks in `config.jobs` processes and yield each result as it completes, in no fixed order.
-
-    `batch` is the plain batch of all training notes; `dev` (with its lexicon) is for the whole submodels only. `starts`
-    has the trained submodels that others of their name start from.
-    """
-    runs = (
-        delayed(run_task)(
-            task,
-            batch,
-            dev if task.fold == WHOLE else None,
-            scheme=scheme,
-            config=config,
-            start=starts.get(task.submodel),
-        )
-        for task in tasks
-    )
-    yield from in_processes(runs, jobs=config.jobs, ordered=False)
-
-
 def run_task(
     task: Task, batch: Batch, dev: Batch | None, *, scheme: TagScheme, config: Config, start: Tagger | None = None
 ) -> TaskResult:
@@ -133,8 +104,6 @@ _DONE_BEFORE = "done before"
 
 @dataclass(slots=True)
 class TrainingProgress:
-    """How far a training run is, told to a reporter."""
-
     report: Reporter
     total: float
     done: float = 0.0
@@ -171,11 +140,27 @@ def train_submodels(
     by_fold: dict[tuple[str, int], Proposals] = {}
     kept = [] if part is None else [found for task in tasks if (found := _kept(task, part, scheme, config)) is not None]
     done = {found.task for found in kept}
-    missing = [task for task in tasks if task not in done]
-    for finished in chain(kept, run_all(missing, plain, dev, scheme=scheme, config=config, starts=starts)):
+    runs = (
+        # Dev notes are for the whole submodels only.
+        delayed(run_task)(
+            task,
+            plain,
+            dev if task.fold == WHOLE else None,
+            scheme=scheme,
+            config=config,
+            start=starts.get(task.submodel),
+        )
+        for task in tasks
+        if task not in done
+    )
+    for finished in chain(kept, in_processes(runs, jobs=config.jobs, ordered=False)):
         task = finished.task
         if part is not None and task not in done:
-            _keep(finished, part)
+            whole, found = finished.tagger, finished.proposals
+            if whole is not None:
+                part.keep(task.name, whole.save)
+            elif found is not None:
+                part.keep(task.name, partial(write_proposals, found))
         if finished.tagger is not None:
             taggers[task.submodel] = finished.tagger
         if finished.proposals is not None:
@@ -186,13 +171,6 @@ def train_submodels(
         progress.say(f"{task.submodel}, {notes}: {last}")
     proposals = {name: _merge_folds(by_fold, name, folds) for name in names}
     return {name: taggers[name] for name in names}, proposals, progress
-
-
-def _keep(result: TaskResult, part: PartFolder) -> None:
-    if result.tagger is not None:
-        part.keep(result.task.name, result.tagger.save)
-    elif result.proposals is not None:
-        part.keep(result.task.name, partial(write_proposals, result.proposals))
 
 
 def _kept(task: Task, part: PartFolder, scheme: TagScheme, config: Config) -> TaskResult | None:
@@ -215,7 +193,6 @@ def _inner_dev(groups: Sequence[str], seed: int) -> list[int]:
 
 
 def _merge_folds(by_fold: dict[tuple[str, int], Proposals], name: str, folds: np.ndarray[Any, Any]) -> Proposals:
-    """Merge the proposals of the folds, in the order of the notes."""
     best: list[Any] = [()] * len(folds)
     candidates: list[Any] = [()] * len(folds)
     scores: dict[int, TokenScores] = {}

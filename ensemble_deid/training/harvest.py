@@ -1,16 +1,12 @@
 """Patterns and sentences that recur in annotated notes (Murugadoss et al. 2021), and their precision on other notes.
 
-A pattern is made of a syntax template that has one PHI template only, in enough patients and often enough. That it is
-right wherever its sentence was annotated follows from the choice; that it is right at every other place where its regex
-matches is checked on the same notes, and a single wrong match drops the template. So a pattern's own notes say nothing
-of its precision. It is measured on groups of notes (sites, else patients) that the patterns were not harvested from,
-and since no pattern that is kept erred anywhere, all get the precision of harvested patterns as such.
+A pattern is made of a syntax template that has one PHI template only, in enough patients and often enough; a single
+wrong match of its regex anywhere in the notes drops the template. So a pattern's own notes say nothing of its
+precision: all get that of patterns harvested from other groups of notes (sites, else patients).
 
 An inclusion list takes sentences seen in enough patients, and in none of them with PHI. It is plain text, because
-people must review a list that decides what is not PHI; hashes would hide nothing, since common sentences can be
-guessed. A list could leak PHI that annotators overlooked, so sentences that contain a string annotated as PHI anywhere
-in the corpus are left out. Each word of a sentence was seen in at least as many patients as the sentence, so none
-points to one patient.
+people must review it; hashes would hide nothing, since common sentences can be guessed. Sentences that contain a string
+annotated as PHI anywhere are left out, because annotators may have overlooked it there.
 """
 
 from collections import defaultdict
@@ -94,12 +90,11 @@ class Harvest:
 
     @property
     def patterns(self) -> tuple[Pattern, ...]:
-        """The patterns of all templates, with their confidence."""
         score = round(self.elsewhere.confidence, 4)
         return tuple(p for t in self.templates for p in patterns_of(t.syntax, t.slots, confidence=score))
 
     def text(self, *, name: str) -> str:
-        """Return the pattern file. Raises CorpusError where there is no pattern."""
+        """Raises CorpusError where there is no pattern."""
         if not self.templates:
             raise CorpusError(f"{name}: no sentence comes with PHI at the same places in enough patients")
         remarks = {
@@ -187,9 +182,6 @@ def _elsewhere(documents: Sequence[Document], limits: HarvestLimits) -> PatternH
     return total
 
 
-# Frequent sentences without PHI, for an inclusion list.
-
-
 @dataclass(frozen=True, slots=True)
 class FrequentSentences:
     """Sentences with the number of their patients, most patients first; how many were left out, and why."""
@@ -226,7 +218,14 @@ def frequent_sentences(documents: Sequence[Document], *, min_patients: int = 10,
             patients[sentence].add(document.patient)
             if any(span.start < end and start < span.end for span in spans):
                 with_phi.add(sentence)
-    frequent = {s: len(p) for s, p in patients.items() if len(p) >= min_patients and _is_plain(s)}
+    frequent = {
+        sentence: len(having)
+        for sentence, having in patients.items()
+        if len(having) >= min_patients
+        and len(sentence) <= _LONGEST_SENTENCE
+        and sentence.isprintable()
+        and any(map(str.isalpha, sentence))
+    }
     clean = [sentence for sentence in frequent if sentence not in with_phi]
     annotated = {document.text[span.start : span.end] for document in documents for span in document.spans}
     phi_strings = frozenset(map(_words, annotated))
@@ -234,11 +233,6 @@ def frequent_sentences(documents: Sequence[Document], *, min_patients: int = 10,
     safe.sort(key=lambda sentence: (-frequent[sentence], sentence))
     chosen = tuple((sentence, frequent[sentence]) for sentence in safe[:most])
     return FrequentSentences(chosen, len(frequent) - len(clean), len(clean) - len(safe))
-
-
-def _is_plain(sentence: str) -> bool:
-    """Whether a sentence has a letter, is not too long, and holds only visible characters."""
-    return len(sentence) <= _LONGEST_SENTENCE and sentence.isprintable() and any(map(str.isalpha, sentence))
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -252,12 +246,9 @@ def _holds(sentence: str, strings: frozenset[tuple[str, ...]]) -> bool:
     return any(words[low:high] in strings for low in range(n) for high in range(low + 1, n + 1))
 
 
-# Spans that an inclusion list would drop, counted on annotated notes before the list is used.
-
-
 @dataclass(frozen=True, slots=True)
 class InclusionEffect:
-    """Sentences on the list, of all; spans dropped, and how many of these overlap an annotation and so are PHI."""
+    """Sentences on the list, of all; spans dropped, and those of them that overlap an annotation."""
 
     sentences: int
     all_sentences: int

@@ -44,7 +44,7 @@ from ensemble_deid.reproducible import one_thread
 from ensemble_deid.seeds import generator
 from ensemble_deid.stacking.site_stage import ScoredCandidates, SiteStage
 from ensemble_deid.stacking.stacker import SITE, Stacker
-from ensemble_deid.taggers.base import Proposals
+from ensemble_deid.taggers.base import FitOptions, Proposals
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.training.harvest import HarvestLimits, frequent_sentences, harvest_patterns
 from ensemble_deid.training.model_additions import addition
@@ -73,10 +73,9 @@ _ANY = tuple(sorted((Lists(*which) for which in product((False, True), repeat=3)
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """From how many notes a model learned, and both models on the same notes, each patient held out.
+    """From how many notes a model learned, what, and both models on the same notes, each patient held out.
 
     The points are those with the highest recall at the wanted false positives; None where a model does not reach them.
-    `rules`, `patterns` and `sentences` are those that the model has learned from the notes.
     """
 
     notes: int
@@ -107,7 +106,6 @@ class SiteAdditions:
         return cls(PatternSet("site", patterns, "") if patterns else None, parse_inclusion_list(text) if text else None)
 
     def only(self, which: Lists) -> "SiteAdditions":
-        """Return some of them."""
         return SiteAdditions(self.patterns if which.patterns else None, self.sentences if which.sentences else None)
 
     def applied(self, found: Document) -> Document:
@@ -134,15 +132,12 @@ class ReviewedNote:
 
     @property
     def view(self) -> Document:
-        """The note as read, with its annotations."""
         return self.batch.documents[0]
 
     def with_rules(self, tagger: TbedTagger) -> "ReviewedNote":
-        """Return the note with what another list of rules proposes."""
         return replace(self, proposals={**self.proposals, _TBED: tagger.propose(self.batch, n_best=1)})
 
     def scored(self, stacker: Stacker) -> ScoredCandidates:
-        """Return the candidates as one of the model's estimators scores them."""
         return stacker.scored(self.proposals, self.batch)
 
     def found(self, ensemble: Ensemble, stacker: Stacker, scored: ScoredCandidates) -> Document:
@@ -167,30 +162,6 @@ def prepare(ensemble: Ensemble, documents: Sequence[Document], progress: Callabl
     return notes
 
 
-def site_rules(
-    ensemble: Ensemble, notes: Sequence[ReviewedNote], *, min_patients: int
-) -> tuple[TbedTagger | None, int]:
-    """Return the model's rules and, after them, new ones for their errors in the notes; and how many are new.
-
-    None is for no new rules.
-    """
-    tagger, config = ensemble.taggers.get(_TBED), ensemble.config.of_submodel(_TBED)
-    if not (isinstance(tagger, TbedTagger) and isinstance(config, TbedConfig)):
-        return None, 0
-    fitted = TbedTagger.fit(
-        ensemble.feature_extractor.extract([note.view for note in notes]),
-        None,
-        scheme=ensemble.scheme,
-        config=config.model_copy(update={"min_patients": max(config.min_patients, min_patients)}),
-        seed=ensemble.config.seed,
-        device="cpu",
-        progress=lambda said: None,
-        start=tagger,
-    )
-    new = len(fitted.rules) - len(tagger.rules)
-    return (tagger.with_rules(fitted.rules), new) if new else (None, 0)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Fold:
     """A part of the notes to measure on, and what was learned from the others: `ruled` has all notes by their rules."""
@@ -200,52 +171,109 @@ class Fold:
     additions: SiteAdditions
 
 
-def by_patient(
-    ensemble: Ensemble, notes: Sequence[ReviewedNote], *, folds: int, min_patients: int, rules: bool
-) -> list[Fold]:
-    """Divide the notes by patient, and learn rules (if wanted) and additions from all but each part."""
-    patients = sorted({note.document.patient for note in notes})
-    order = generator(ensemble.config.seed, "learn folds").permutation(len(patients)).tolist()
-    fold = {patients[row]: place % folds for place, row in enumerate(order)}
-    parts = []
-    for number in range(min(folds, len(patients))):
-        left_out = tuple(fold[note.document.patient] == number for note in notes)
-        others = [note for note, out in zip(notes, left_out, strict=True) if not out]
-        tagger, _ = site_rules(ensemble, others, min_patients=min_patients) if rules else (None, 0)
-        ruled = notes if tagger is None else [note.with_rules(tagger) for note in notes]
-        additions = SiteAdditions.harvested([note.document for note in others], min_patients=min_patients)
-        parts.append(Fold(left_out, ruled, additions))
-    return parts
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedToSite:
+    """What is learned: the estimators by variant, the lists, and the threshold of the whole stack."""
+
+    stackers: Mapping[str, Stacker]
+    tagger: TbedTagger | None
+    new_rules: int
+    additions: SiteAdditions
+    chosen: ChosenThreshold
 
 
-def held_out(
-    ensemble: Ensemble,
-    stacker: Stacker,
-    notes: Sequence[ReviewedNote],
-    parts: Sequence[Fold],
-    *,
-    min_patients: int,
-    choices: Sequence[Lists] = _ANY,
-) -> dict[Lists, list[Document]]:
-    """Return each note as found by an estimator that learned from the notes of other patients alone.
+@dataclass(frozen=True, slots=True, eq=False)
+class SiteLearner:
+    """A model and the reviewed notes that it learns from.
 
-    There is an answer for each of the choices of what is learned besides.
+    What is kept of words and forms, `min_patients` have. What is chosen is chosen at `wanted` false positives in 1000
+    tokens, on `folds` parts of the patients held out.
     """
-    found: dict[Lists, dict[str, Document]] = {which: {} for which in choices}
-    plain = [note.scored(stacker) for note in notes]
-    for part in parts:
-        for rules in sorted({which.rules for which in choices}):
-            as_read = part.ruled if rules else notes
-            scored = plain if as_read is notes else [note.scored(stacker) for note in as_read]
-            rows = list(zip(as_read, scored, part.left_out, strict=True))
-            others = [(note.view, one) for note, one, left_out in rows if not left_out]
-            site = replace(stacker, site=SiteStage.fit(others, min_patients=min_patients))
-            for note, one, left_out in rows:
-                answer = note.found(ensemble, site, one) if left_out else None
-                for which in choices:
-                    if answer is not None and which.rules == rules:
-                        found[which][note.document.id] = part.additions.only(which).applied(answer)
-    return {which: [answers[note.document.id] for note in notes] for which, answers in found.items()}
+
+    model: Path
+    ensemble: Ensemble
+    notes: Sequence[ReviewedNote]
+    wanted: float
+    folds: int = 5
+    min_patients: int = 1
+
+    def fit(self, allowed: Lists) -> FittedToSite:
+        """Learn from the notes, and choose on patients held out which of the allowed lists are learned, too."""
+        gold, submodels = [note.document for note in self.notes], self.ensemble.config.submodels
+        parts = self._by_patient(rules=allowed.rules)
+        whole = self._held_out(Stacker.load(self.model), parts)
+        which = _most_helpful(whole, gold, wanted=self.wanted, allowed=allowed)
+        tagger, new = self._rules(self.notes) if which.rules else (None, 0)
+        stackers: dict[str, Stacker] = {}
+        thresholds: dict[str, ChosenThreshold] = {}
+        for names in (submodels, *self.ensemble.config.smaller_stacks):
+            variant = variant_name(submodels, names)
+            stacker = Stacker.load(self.model, variant=variant)
+            answers = self._held_out(stacker, parts, [which]) if variant else whole
+            chosen = _threshold(trace_curve(gold, answers[which], view=_VIEW), gold, wanted=self.wanted)
+            learned_from = [(note.view, note.scored(stacker)) for note in _ruled(self.notes, tagger)]
+            stage = SiteStage.fit(learned_from, min_patients=self.min_patients)
+            stackers[variant] = replace(stacker, site=stage, threshold=chosen.threshold or 0.0)
+            thresholds[variant] = chosen
+        additions = SiteAdditions.harvested(gold, min_patients=self.min_patients).only(which)
+        return FittedToSite(stackers, tagger, new, additions, thresholds[""])
+
+    def _rules(self, notes: Sequence[ReviewedNote]) -> tuple[TbedTagger | None, int]:
+        """Return the model's rules and, after them, new ones for their errors in the notes; and how many are new.
+
+        None is for no new rules.
+        """
+        ensemble = self.ensemble
+        tagger, config = ensemble.taggers.get(_TBED), ensemble.config.of_submodel(_TBED)
+        if not (isinstance(tagger, TbedTagger) and isinstance(config, TbedConfig)):
+            return None, 0
+        config = config.model_copy(update={"min_patients": max(config.min_patients, self.min_patients)})
+        batch = ensemble.feature_extractor.extract([note.view for note in notes])
+        options = FitOptions(ensemble.scheme, config, ensemble.config.seed, start=tagger)
+        fitted = TbedTagger.fit(batch, None, options)
+        new = len(fitted.rules) - len(tagger.rules)
+        return (tagger.with_rules(fitted.rules), new) if new else (None, 0)
+
+    def _by_patient(self, *, rules: bool) -> list[Fold]:
+        """Divide the notes by patient, and learn rules (if wanted) and additions from all but each part."""
+        patients = sorted({note.document.patient for note in self.notes})
+        order = generator(self.ensemble.config.seed, "learn folds").permutation(len(patients)).tolist()
+        fold = {patients[row]: place % self.folds for place, row in enumerate(order)}
+        parts = []
+        for number in range(min(self.folds, len(patients))):
+            left_out = tuple(fold[note.document.patient] == number for note in self.notes)
+            others = [note for note, out in zip(self.notes, left_out, strict=True) if not out]
+            tagger, _ = self._rules(others) if rules else (None, 0)
+            additions = SiteAdditions.harvested([note.document for note in others], min_patients=self.min_patients)
+            parts.append(Fold(left_out, _ruled(self.notes, tagger), additions))
+        return parts
+
+    def _held_out(
+        self, stacker: Stacker, parts: Sequence[Fold], choices: Sequence[Lists] = _ANY
+    ) -> dict[Lists, list[Document]]:
+        """Return each note as found by an estimator that learned from the notes of other patients alone.
+
+        There is an answer for each of the choices of what is learned besides.
+        """
+        found: dict[Lists, dict[str, Document]] = {which: {} for which in choices}
+        plain = [note.scored(stacker) for note in self.notes]
+        for part in parts:
+            for rules in sorted({which.rules for which in choices}):
+                as_read = part.ruled if rules else self.notes
+                scored = plain if as_read is self.notes else [note.scored(stacker) for note in as_read]
+                rows = list(zip(as_read, scored, part.left_out, strict=True))
+                others = [(note.view, one) for note, one, left_out in rows if not left_out]
+                site = replace(stacker, site=SiteStage.fit(others, min_patients=self.min_patients))
+                for note, one, left_out in rows:
+                    answer = note.found(self.ensemble, site, one) if left_out else None
+                    for which in choices:
+                        if answer is not None and which.rules == rules:
+                            found[which][note.document.id] = part.additions.only(which).applied(answer)
+        return {which: [answers[note.document.id] for note in self.notes] for which, answers in found.items()}
+
+
+def _ruled(notes: Sequence[ReviewedNote], tagger: TbedTagger | None) -> Sequence[ReviewedNote]:
+    return notes if tagger is None else [note.with_rules(tagger) for note in notes]
 
 
 def _most_helpful(
@@ -274,8 +302,6 @@ def learn(
 ) -> Learned:
     """Write a model into `out` that has learned from reviewed notes; its threshold gives `wanted` false positives.
 
-    What it learns of words and forms is of those that `min_patients` patients have.
-
     Raises ConfigError for fewer than two folds; ModelError for a model that has learned already (it would be measured
     on notes that it knows), for notes of fewer than two patients, and where no threshold reaches what is wanted;
     CorpusError for notes that it was trained on.
@@ -297,7 +323,7 @@ def learn(
     reviewed = bool(manifest.rules_replaced) or APPROVALS in manifest.files
     allowed = Lists(not reviewed, not {PATTERNS} & set(manifest.files), not {INCLUSION} & set(manifest.files))
     with one_thread():
-        after = fit_to_site(model, ensemble, notes, allowed, wanted=wanted, folds=folds, min_patients=min_patients)
+        after = SiteLearner(model, ensemble, notes, wanted, folds=folds, min_patients=min_patients).fit(allowed)
         stacker = Stacker.load(model)
         found = [note.found(ensemble, stacker, note.scored(stacker)) for note in notes]
     gold = [note.document for note in notes]
@@ -319,50 +345,6 @@ def learn(
     choices = {**manifest.choices, LEARNED: [record]}
     _write(model, out, replace(manifest, seen_notes=known, choices=choices), after)
     return result
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FittedToSite:
-    """What is learned: the estimators by variant, the lists, and the threshold of the whole stack."""
-
-    stackers: Mapping[str, Stacker]
-    tagger: TbedTagger | None
-    new_rules: int
-    additions: SiteAdditions
-    chosen: ChosenThreshold
-
-
-def fit_to_site(
-    model: Path,
-    ensemble: Ensemble,
-    notes: Sequence[ReviewedNote],
-    allowed: Lists,
-    *,
-    wanted: float,
-    folds: int,
-    min_patients: int,
-) -> FittedToSite:
-    """Learn from reviewed notes, and choose on patients held out which of the allowed lists are learned, too."""
-    gold = [note.document for note in notes]
-    parts = by_patient(ensemble, notes, folds=folds, min_patients=min_patients, rules=allowed.rules)
-    whole = held_out(ensemble, Stacker.load(model), notes, parts, min_patients=min_patients)
-    which = _most_helpful(whole, gold, wanted=wanted, allowed=allowed)
-    tagger, new = site_rules(ensemble, notes, min_patients=min_patients) if which.rules else (None, 0)
-    ruled = notes if tagger is None else [note.with_rules(tagger) for note in notes]
-    stackers: dict[str, Stacker] = {}
-    thresholds: dict[str, ChosenThreshold] = {}
-    for names in (ensemble.config.submodels, *ensemble.config.smaller_stacks):
-        variant = variant_name(ensemble.config.submodels, names)
-        stacker = Stacker.load(model, variant=variant)
-        answers = whole
-        if variant:
-            answers = held_out(ensemble, stacker, notes, parts, min_patients=min_patients, choices=[which])
-        chosen = _threshold(trace_curve(gold, answers[which], view=_VIEW), gold, wanted=wanted)
-        stage = SiteStage.fit([(note.view, note.scored(stacker)) for note in ruled], min_patients=min_patients)
-        stackers[variant] = replace(stacker, site=stage, threshold=chosen.threshold or 0.0)
-        thresholds[variant] = chosen
-    additions = SiteAdditions.harvested(gold, min_patients=min_patients).only(which)
-    return FittedToSite(stackers, tagger, new, additions, thresholds[""])
 
 
 def _threshold(curve: Curve, gold: Sequence[Document], *, wanted: float) -> ChosenThreshold:

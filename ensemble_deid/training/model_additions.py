@@ -37,7 +37,6 @@ def added_patterns(model: Path) -> tuple[Pattern, ...]:
 
 
 def added_patterns_text(model: Path) -> str:
-    """Return the added patterns as a pattern file; empty where there are none."""
     patterns = added_patterns(model)
     return _text(patterns) if patterns else ""
 
@@ -51,7 +50,6 @@ class OrdinaryWords:
 
     @property
     def per_1000(self) -> float:
-        """Taken words in 1000."""
         return 1000 * self.taken / self.words
 
 
@@ -99,7 +97,8 @@ def add_patterns(
     # What one file holds is parsed together, and its length is limited as a whole.
     parse_patterns(text, path=name)
     measured = {"ordinary_words_taken": ", ".join(f"{n}: {words.per_1000:.2f} in 1000" for n, words in taken.items())}
-    _change(model, PATTERNS, text, {"added": str(len(new.patterns)), **(measured if taken else {}), "remark": remark})
+    record = {"added": str(len(new.patterns)), **(measured if taken else {}), "remark": remark}
+    update_model(model, addition(PATTERNS, text, record))
     return AddedPatterns(len(there) + len(new.patterns), taken)
 
 
@@ -146,7 +145,7 @@ def remove_pattern(model: Path, name: str, *, remark: str = "") -> int:
     left = tuple(pattern for pattern in there if pattern.name != name)
     if len(left) == len(there):
         raise RuleError(f"{model}: no added pattern is named {name!r} (patterns of training cannot be removed)")
-    _change(model, PATTERNS, _text(left) if left else "", {"removed": name, "remark": remark})
+    update_model(model, addition(PATTERNS, _text(left) if left else "", {"removed": name, "remark": remark}))
     return len(left)
 
 
@@ -156,17 +155,12 @@ def put_inclusion_list(model: Path, new: InclusionList | None, *, remark: str = 
     if new is None and there is None:
         raise ModelError(f"{model}: has no inclusion list")
     load_model(model)
-    n = 0 if new is None else len(new.sentences)
-    _change(model, INCLUSION, "" if new is None else new.source, {"sentences": str(n), "remark": remark})
+    text, n = ("", 0) if new is None else (new.source, len(new.sentences))
+    update_model(model, addition(INCLUSION, text, {"sentences": str(n), "remark": remark}))
 
 
 def _text(patterns: tuple[Pattern, ...]) -> str:
     return patterns_text(patterns, name="added", description="Patterns that were added after training.")
-
-
-def _change(model: Path, file: str, text: str, record: dict[str, str]) -> None:
-    """Write a file of the model, or delete it where the text is empty, and add a record of that."""
-    update_model(model, addition(file, text, record))
 
 
 def addition(file: str, text: str, record: dict[str, str]) -> Callable[[Path, Manifest], Manifest]:

@@ -26,7 +26,6 @@ _MEANING = {
 
 
 def crossval_results(result: CrossValidation) -> Results:
-    """Return the figures of the systems."""
     columns = ("system", "P", "R", "F1", "95% interval", "mean of folds (sd)", "F1 minus ensemble (p)")
     table = Table(
         "Strict entity figures of the cross-validation, in per cent", columns, tuple(map(_system_cells, result.systems))
@@ -46,7 +45,6 @@ def _system_cells(system: SystemFigures) -> tuple[str, ...]:
 
 
 def tune_results(tuned: Tuned) -> Results:
-    """Return the trials, the best first; the data has them in their own order."""
     ordered = sorted(enumerate(tuned.trials, 1), key=lambda entry: -entry[1].f1)
     rows = [
         (
@@ -63,7 +61,6 @@ def tune_results(tuned: Tuned) -> Results:
 
 
 def ablation_results(rows: Sequence[AblationRow], rule: ThresholdTarget | None) -> Results:
-    """Return the figures of the ensemble, and of what is left without each part."""
     if rule is None:
         chosen = "Every threshold was chosen by cross-validation on the training notes."
     else:
@@ -105,9 +102,6 @@ def counts_record(counts: Counts | None) -> dict[str, float | None]:
     """Return counts and their scores for JSON; null where there are none."""
     names = ("precision", "recall", "f1", "tp", "fp", "fn")
     return {name: None if counts is None else getattr(counts, name) for name in names}
-
-
-# The figures in a model's package: recall at given false positives, on notes of unseen sites.
 
 
 BOUNDS = (2.0, 5.0, 10.0, 15.0)
@@ -162,18 +156,14 @@ def measure_model(
     scored = model.predict(documents, threshold=0.0)
     curve = trace_curve(documents, scored)
     at = curve.at(model.ensemble.stacker.threshold)
-    rows = [_row("the model's own", documents, scored, at, oracle=_chosen_on(documents, manifest))]
+    record = None if manifest is None else manifest.figures.get(CHOSEN)
+    oracle = record is not None and bool(threshold_from_record(record).notes.shared(documents))
+    rows = [_row("the model's own", documents, scored, at, oracle=oracle)]
     for bound in BOUNDS:
         point = find_point(curve, rule="false-positives", wanted=bound)
         if point is not None:
             rows.append(_row(f"at most {bound:g} false positives", documents, scored, point, oracle=True))
     return tuple(rows)
-
-
-def _chosen_on(documents: Sequence[Document], manifest: Manifest | None) -> bool:
-    """Return whether a model's threshold was chosen on any of these notes."""
-    record = None if manifest is None else manifest.figures.get(CHOSEN)
-    return record is not None and bool(threshold_from_record(record).notes.shared(documents))
 
 
 def _row(
@@ -196,12 +186,10 @@ def _row(
 
 
 def figures_record(name: str, documents: Sequence[Document], rows: Sequence[FiguresRow]) -> dict[str, Any]:
-    """Return the figures as JSON, with the corpus's name and fingerprint."""
     return {"corpus": name, "fingerprint": fingerprint(documents), "rows": [asdict(row) for row in rows]}
 
 
 def figures_table(name: str, documents: Sequence[Document], rows: Sequence[FiguresRow]) -> str:
-    """Return the figures as a Markdown section for the package's card."""
     sites = {document.site for document in documents if document.site is not None}
     of_sites = f" of {len(sites)} sites" if sites else ""
     cells = []

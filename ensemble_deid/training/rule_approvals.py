@@ -51,11 +51,9 @@ class RuleApprovals:
 
     @property
     def rejected(self) -> frozenset[int]:
-        """The numbers of the rules that someone rejected."""
         return frozenset(approval.rule for approval in self.approvals if approval.rejected)
 
     def of_rule(self, number: int) -> tuple[Approval, ...]:
-        """Return the approvals and rejections of one rule."""
         return tuple(approval for approval in self.approvals if approval.rule == number)
 
     def summary(self) -> str:
@@ -77,12 +75,16 @@ class RuleApprovals:
 
 
 def rule_approvals(model: Path) -> RuleApprovals:
-    """Return the approvals of the rule list that a model has now.
-
-    Raises ModelError for a damaged model, and for one without a rule list.
-    """
+    """Return the approvals of the list that a model has now. Raises ModelError for a damaged model, or none."""
     manifest = read_manifest(model)
-    return _current(model, manifest, _read(model, manifest))
+    sha256 = manifest.files.get(RULES)
+    if sha256 is None:
+        raise ModelError(f"{model}: the model has no rule list: it was trained without tbed")
+    approvals = _read(model, manifest).get(sha256, [])
+    n_rules = len(RuleList.load(model / RULES))
+    if any(not 1 <= approval.rule <= n_rules for approval in approvals):
+        raise ModelError(f"{model / FILE}: damaged: it approves a rule that the list does not have")
+    return RuleApprovals(sha256, n_rules, tuple(approvals))
 
 
 def approve_rules(
@@ -91,8 +93,7 @@ def approve_rules(
     """Store one person's approval, or rejection, of some rules (None: all); return all decisions on the list.
 
     `on` is the day, as YYYY-MM-DD. A person's later decision replaces the earlier one. Raises RuleError for a number
-    that is no rule of the list, a name that is empty or cannot be printed, or a day that is none; else as
-    `rule_approvals`.
+    that is no rule, a name that is empty or cannot be printed, or a day that is none; else as `rule_approvals`.
     """
     name = by.strip()
     if not name or not name.isprintable():
@@ -114,17 +115,6 @@ def approve_rules(
 
     update_model(model, edit)
     return rule_approvals(model)
-
-
-def _current(model: Path, manifest: Manifest, stored: dict[str, list[Approval]]) -> RuleApprovals:
-    sha256 = manifest.files.get(RULES)
-    if sha256 is None:
-        raise ModelError(f"{model}: the model has no rule list: it was trained without tbed")
-    n_rules = len(RuleList.load(model / RULES))
-    approvals = stored.get(sha256, [])
-    if any(not 1 <= approval.rule <= n_rules for approval in approvals):
-        raise ModelError(f"{model / FILE}: damaged: it approves a rule that the list does not have")
-    return RuleApprovals(sha256, n_rules, tuple(approvals))
 
 
 def _read(directory: Path, manifest: Manifest) -> dict[str, list[Approval]]:

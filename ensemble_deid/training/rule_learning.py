@@ -19,6 +19,7 @@ from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.reading import as_read
 from ensemble_deid.note.tags import TagScheme, spans_to_tags
+from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.tbed.rulelist import INITIAL_KEY, RuleList
 from ensemble_deid.taggers.tbed.tagger import TbedTagger
 from ensemble_deid.training.rules import CurvePoint, rule_curve
@@ -45,12 +46,10 @@ class LearnedRules:
 
     @property
     def strict(self) -> Counts:
-        """The counts of strict entities on dev."""
         return count_view(self.gold, self.found, "strict").total
 
     @property
     def tokens(self) -> Counts:
-        """The counts of PHI tokens on dev."""
         return count_view(self.gold, self.found, "token-binary").total
 
 
@@ -83,7 +82,7 @@ def learn_rule_list(
         )
     seen = training_view(with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True))
     tagger = TbedTagger.fit(
-        seen, None, scheme=scheme, config=config.tbed, seed=config.seed, device=config.device, progress=notify
+        seen, None, FitOptions(scheme, config.tbed, seed=config.seed, device=config.device, progress=notify)
     )
     rules = tagger.rules
     if start is not None:

@@ -34,7 +34,6 @@ _FILES = (RULES, CONFIDENCE)
 def replace_rules(model: Path, rules: RuleList, *, name: str = "rules", remark: str = "") -> tuple[int, int]:
     """Put a reviewed rule list into a model, which keeps the old one; return how many rules were kept and are new.
 
-    What its header says of approvals is left out: a model keeps those itself, for each list (`approve_rules`).
     Raises ModelError for the model, and RuleError for rules that do not fit it (see `RuleModel.with_rules`).
     """
     return _put(model, rules, remark, {}, name=name)
@@ -97,8 +96,7 @@ def rules_in_force(manifest: Manifest) -> str | None:
 def restore_rules(model: Path, *, remark: str = "") -> tuple[int, int]:
     """Undo the last replacement that is not undone yet; return its number (from 1) and how many rules there are now.
 
-    The list and the confidence of its rules are the same bytes as before that replacement. Raises ModelError where
-    there is none, or where the model does not hold the list.
+    The files are the same bytes as before. Raises ModelError where there is none, or the list was not kept.
     """
     manifest = read_manifest(model)
     change = _last_replacement(manifest)

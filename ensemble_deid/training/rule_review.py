@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ensemble_deid.evaluation.render.html.markup import Html, element, join, static_page
+from ensemble_deid.evaluation.render.html.markup import Html, element, join, phi_warning, static_page
 from ensemble_deid.note.document import Document
 from ensemble_deid.taggers.tbed.rule_text import write_rule
 from ensemble_deid.taggers.tbed.rule_words import rule_in_words
@@ -37,12 +37,10 @@ class RuleCard:
 
     @property
     def words(self) -> str:
-        """The rule as a sentence."""
         return rule_in_words(self.rule)
 
     @property
     def purpose(self) -> str:
-        """Its purpose: the label, and how it changes."""
         before, after = self.rule.from_tag[2:], self.rule.to_tag[2:]
         if not before:
             return f"{after}: finds words"
@@ -52,7 +50,6 @@ class RuleCard:
 
     @property
     def effect(self) -> str | None:
-        """Its effect on the notes."""
         done = self.checked
         if done is None:
             return None
@@ -80,7 +77,6 @@ def rule_cards(model: RuleModel, approvals: RuleApprovals, documents: Sequence[D
 
 
 def around(example: RuleExample) -> tuple[str, str, str]:
-    """Return the text before a place, the place, and the text after it."""
     text = example.document.text
     first, last = max(0, example.start - _AROUND), min(len(text), example.end + _AROUND)
     before = ("…" if first else "") + text[first : example.start]
@@ -90,25 +86,15 @@ def around(example: RuleExample) -> tuple[str, str, str]:
 def review_rules(model: Path, documents: Sequence[Document] | None) -> str:
     """Return the page as HTML that loads nothing and runs nothing; it contains PHI.
 
-    `documents` are annotated notes, for what each rule fixes and breaks there, with examples; None leaves that out.
-    Raises ModelError for a model that cannot be read or has no rule list.
+    With annotated notes it has what each rule does there. Raises ModelError for a model without a rule list.
     """
     loaded = RuleModel.load(model)
     approvals = rule_approvals(model)
     articles = map(_article, rule_cards(loaded, approvals, documents))
-    body = element("body", _warning(documents), element("h1", _TITLE), _facts(loaded, approvals, documents), *articles)
-    return static_page(_TITLE, body, style=_STYLE)
-
-
-def _warning(documents: Sequence[Document] | None) -> Html:
     quotes = "the training notes" if documents is None else "the training notes, and the examples quote notes"
-    return element(
-        "p",
-        element("strong", "This page contains protected health information (PHI)."),
-        f" Rules hold words of {quotes}. Keep it where the notes themselves are kept.",
-        class_="warning",
-        role="note",
-    )
+    warning = phi_warning(f" Rules hold words of {quotes}. Keep it where the notes themselves are kept.")
+    body = element("body", warning, element("h1", _TITLE), _facts(loaded, approvals, documents), *articles)
+    return static_page(_TITLE, body, style=_STYLE)
 
 
 def _facts(model: RuleModel, approvals: RuleApprovals, documents: Sequence[Document] | None) -> Html:

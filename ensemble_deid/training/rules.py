@@ -52,7 +52,7 @@ class RuleModel:
 
     @classmethod
     def load(cls, directory: Path) -> "RuleModel":
-        """Read a model. Raises ModelError where it cannot be read or has no rule list."""
+        """Raises ModelError for a model that cannot be read or has no rule list."""
         ensemble, _ = load_model(directory)
         tagger = ensemble.taggers.get(_SUBMODEL)
         if not isinstance(tagger, TbedTagger):
@@ -62,8 +62,7 @@ class RuleModel:
     def with_rules(self, rules: RuleList, *, name: str = "rules") -> "RuleModel":
         """Return the model with another list in the place of its own; `name` begins the message of an error.
 
-        Raises RuleError where the list does not fit: it starts from another initial tagger, or a rule has a label that
-        the model does not know or reads a column that the model's feature table does not have.
+        Raises RuleError for another initial tagger, a label that the model does not know or a column that it lacks.
         """
         columns = {TAG_COLUMN, *self.batch(()).table.names}
         for number, rule in enumerate(rules, 1):
@@ -82,7 +81,6 @@ class RuleModel:
 
     @property
     def rules(self) -> RuleList:
-        """The list that is run."""
         return self.tagger.rules
 
     def batch(self, documents: Sequence[Document]) -> Batch:
@@ -112,7 +110,7 @@ class RuleExample:
 class CheckedRule:
     """A rule on a corpus: the tags it put right and wrong there, at its turn in the list; the rest stayed wrong.
 
-    `mislabelled` counts those of the rest that had and have a label, by what the words are: a label, or `O`.
+    `mislabelled` counts those of the rest that had and have a label, by what they are.
     """
 
     number: int
@@ -125,7 +123,6 @@ class CheckedRule:
 
     @property
     def score(self) -> int:
-        """Fixed minus broken."""
         return self.fixed - self.broken
 
 
@@ -188,7 +185,7 @@ def _examples(batch: Batch, documents: Sequence[Document], tokens: Mapping[Effec
 
 
 def apply_rules_to(model: RuleModel, documents: Sequence[Document]) -> list[Document]:
-    """Return the notes with the spans that the model's TBED submodel finds by these rules, and no others."""
+    """Return the notes with what the TBED submodel finds by these rules."""
     found = model.ensemble.predict(documents, PredictionOptions(submodel=_SUBMODEL))
     return [document.with_spans(spans) for document, spans in zip(documents, found, strict=True)]
 
@@ -237,7 +234,6 @@ class CurvePoint:
 
 
 def rule_curve(tagger: TbedTagger, train: Batch, dev: Batch | None) -> list[CurvePoint]:
-    """Return the figures after each rule, from none to all."""
     start = fit_initial(tagger.initial.kind, train, tagger.scheme)[1]
     on_train = _f1_by_rule(counts_by_rule(tagger.rules.rules, train, start, tagger.scheme))
     if dev is None:
@@ -268,9 +264,6 @@ def curve_lines(points: Sequence[CurvePoint]) -> list[str]:
 
 def _f1_by_rule(counts: CountsByRule) -> list[float | None]:
     return [f1_score(right, gold=counts.n_gold, system=found) for right, found in counts.by_rule]
-
-
-# The picture of F1 against the number of rules (needs the extra `plot`).
 
 
 def draw_curve(points: Sequence[CurvePoint], path: Path) -> None:

@@ -1,13 +1,11 @@
 """Folders of resumable work: an experiment, and an unfinished training.
 
-The folder of an experiment has the request, each part's result, and a log. `run.json` has everything that decides the
-results, and nothing else: no time, no number of processes. The file of a part is written whole or not at all. Only
-`log.txt`, which says when each part was done, differs between two equal runs.
+The folder of an experiment has a file for each part's result. `run.json` has everything that decides the results, and
+nothing else: no time, no number of processes. Only `log.txt` differs between two equal runs.
 
-The folder of a training keeps the result of each task, so that a fault after hours loses one task and not all. Each
-task (`fold_training.py`) has a folder with its tagger's own files, or with its out-of-fold proposals as JSON and
-safetensors. It is written whole or not at all, and `files.json` has the hashes by which it is checked when it is read.
-The folder contains what a model does, and offsets of PHI. It is removed when the model is complete.
+The folder of a training has a folder for each task (`fold_training.py`), with its tagger's own files or its out-of-fold
+proposals, and the hashes by which they are checked when they are read. It contains what a model does, and offsets of
+PHI. It is removed when the model is complete.
 """
 
 import hashlib
@@ -38,16 +36,13 @@ RUN, LOG = "run.json", "log.txt"
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """A folder with a `run.json`."""
-
     path: Path
 
     @classmethod
     def begin(cls, path: Path, settings: Mapping[str, Any], *, resume: bool) -> "RunFolder":
-        """Begin a run, or with `resume` continue one of the same settings.
+        """Begin a run, or with `resume` continue one of the same settings and versions.
 
-        The versions of the package and of its libraries are among the settings. Raises ConfigError where the folder
-        holds a run and `resume` is False, another run, or something else.
+        Raises ConfigError where the folder holds a run and `resume` is False, another run, or something else.
         """
         wanted = json.loads(json.dumps({**settings, "ensemble_deid": __version__, "packages": installed_packages()}))
         check_writable(path)
@@ -57,7 +52,10 @@ class RunFolder:
         if place.is_file():
             if not resume:
                 raise ConfigError(f"{path}: holds a run already; --resume continues it; else remove it")
-            _refuse_difference(_read(place), wanted, place)
+            found = read_part(place)
+            if not isinstance(found, dict):
+                raise ConfigError(f"{place}: damaged: not a JSON object")
+            _refuse_difference(found, wanted, place)
             remove_stale(path)
         elif path.is_dir() and any(path.iterdir()):
             raise ConfigError(f"{path}: is not empty, and holds no run (there is no {RUN})")
@@ -89,13 +87,6 @@ def damaged(path: Path, reason: str) -> ConfigError:
     return ConfigError(f"{path}: damaged ({reason}); remove it, and --resume makes it again")
 
 
-def _read(path: Path) -> dict[str, Any]:
-    content = read_part(path)
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path}: damaged: not a JSON object")
-    return content
-
-
 def _refuse_difference(found: Mapping[str, Any], wanted: Mapping[str, Any], place: Path, prefix: str = "") -> None:
     """Raise ConfigError, which names the first setting that differs."""
     for key in sorted(set(found) | set(wanted)):
@@ -104,9 +95,6 @@ def _refuse_difference(found: Mapping[str, Any], wanted: Mapping[str, Any], plac
             _refuse_difference(a, b, place, f"{prefix}{key}.")
         elif a != b:
             raise ConfigError(f"{place}: the run was begun with another {prefix}{key}, and cannot be continued")
-
-
-# Each task's result of a training.
 
 
 _HASHES = "files.json"
@@ -121,11 +109,7 @@ class PartFolder:
 
     @classmethod
     def begin(cls, path: Path, settings: Mapping[str, Any], *, resume: bool) -> "PartFolder":
-        """Begin, or with `resume` continue, a training of these settings; one without a result starts again.
-
-        Raises ConfigError where the folder has results and `resume` is False, where they are of other settings, and for
-        a folder that is something else.
-        """
+        """Begin, or with `resume` continue, a training. Raises ConfigError as `RunFolder.begin`."""
         remove_stale(path)
         if path.is_dir() and [entry.name for entry in path.iterdir()] == [RUN]:
             (path / RUN).unlink()
@@ -164,7 +148,6 @@ def settings_of_training(
 
 
 def _named_files(config: Config) -> dict[str, Path]:
-    """Return the files and folders that a configuration names, by their keys."""
     named = {
         "text.knowledge": config.text.knowledge,
         "regex.patterns": config.regex.patterns,
@@ -190,7 +173,6 @@ def _digest_of_notes(documents: Sequence[Document]) -> str:
 
 
 def write_proposals(proposals: Proposals, folder: Path) -> None:
-    """Write proposals so that `read_proposals` returns equal ones."""
     spans = {
         name: [[(s.start, s.end, s.label, s.score, s.source) for s in found] for found in getattr(proposals, name)]
         for name in _LISTS
@@ -206,7 +188,7 @@ _LISTS, _ARRAYS = ("best", "candidates"), ("phi", "label")
 
 
 def read_proposals(folder: Path) -> Proposals:
-    """Read what `write_proposals` wrote. Raises ConfigError for other content."""
+    """Raises ConfigError for what `write_proposals` did not write."""
     try:
         content = strict_json((folder / _SPANS).read_text(encoding="utf-8"))
         best, candidates = (tuple(tuple(Span(*values) for values in found) for found in content[k]) for k in _LISTS)

@@ -173,5 +173,4 @@ def _pattern(syntax: Syntax, slot: Slot, name: str, confidence: float | None) ->
 
 
 def in_words(syntax: Syntax) -> str:
-    """Return a syntax template as text to read."""
     return "".join(f"{' ' if item.spaced else ''}{item.text or item.kind}" for item in syntax)

@@ -50,9 +50,8 @@ def freeze_threshold(
 ) -> ChosenThreshold:
     """Choose the model's threshold on dev notes and store it in the model, with a record of how it was chosen.
 
-    `members` as in `Deidentifier.load`. Raises EvaluationError when the notes allow no choice; ModelError when no
-    threshold reaches the wanted value (its message gives the best value that can be reached); and, unless
-    `allow_overlap`, CorpusError when any of the notes or patients are among those that the model was trained on.
+    Raises EvaluationError when the notes allow no choice; ModelError, with the best value that can be reached, when no
+    threshold reaches the wanted one; and, unless `allow_overlap`, CorpusError for notes or patients of its training.
     """
     seen = SeenNotes.from_record(read_manifest(model).seen_notes)
     if not allow_overlap:
@@ -69,8 +68,8 @@ def freeze_out_of_fold_threshold(
 ) -> tuple[ChosenThreshold, OutOfFold]:
     """Choose the model's threshold on the curve that training left in it, and store it; return both.
 
-    Raises EvaluationError for a target that no curve can have; ModelError when the model has no such curve, was changed
-    after it was measured, or no threshold on it reaches the wanted value (as `freeze_threshold`).
+    Raises EvaluationError for a target that no curve can have; ModelError when the model has no such curve or was
+    changed after it was measured, and as `freeze_threshold`.
     """
     check_target(rule, wanted)
     manifest = read_manifest(model)
@@ -190,9 +189,8 @@ def choose_members(
 ) -> dict[str, tuple[str, ...]]:
     """Choose the best submodels of each label on dev notes, and store them in the model in place of those it had.
 
-    A label that the dev notes do not have keeps the submodels that it had; where it had none, all count for it. Raises
-    ConfigError for `best` below 1, and, unless `allow_overlap`, CorpusError when any of the notes or patients are among
-    those that the model was trained on.
+    A label that the dev notes do not have keeps the submodels that it had, else all. Raises ConfigError for `best`
+    below 1, and, unless `allow_overlap`, CorpusError for notes or patients of the model's training.
     """
     if best < 1:
         raise ConfigError(f"--top: at least 1, not {best}")

@@ -4,7 +4,6 @@ import logging
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -135,10 +134,8 @@ def train(
         others = {"start": dict(warm.record), "computed": _how_computed(config), **_members_record(members)}
         settings = settings_of_training(documents, dev, config, others)
         kept = PartFolder.begin(Path(part), settings, resume=resume)
-    say = report or (lambda step: None)
-    return _train(
-        documents, dev, config=config, report=say, notify=notify, warm=warm, seen=seen, part=kept, members=members
-    )
+    run = _Run(report or (lambda step: None), notify, warm, seen, part=kept, members=members)
+    return _train(documents, dev, config=config, run=run)
 
 
 def _with_members(config: Config, members: Members) -> Config:
@@ -151,7 +148,6 @@ def _with_members(config: Config, members: Members) -> Config:
 
 
 def _members_record(members: Members) -> dict[str, Any]:
-    """Return where the spans of other systems come from, where there are any."""
     return {"members": {name: source.to_json() for name, source in members}} if members else {}
 
 
@@ -163,35 +159,40 @@ def _how_computed(config: Config) -> dict[str, Any]:
     }
 
 
-def _train(
-    documents: Sequence[Document],
-    dev_documents: Sequence[Document],
-    *,
-    config: Config,
-    report: Reporter,
-    notify: Callable[[str], None],
-    warm: WarmStart,
-    seen: SeenNotes,
-    part: PartFolder | None,
-    members: Members,
-) -> Trained:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Run:
+    report: Reporter
+    notify: Callable[[str], None]
+    warm: WarmStart
+    seen: SeenNotes
+    part: PartFolder | None
+    members: Members
+
+
+def _train(documents: Sequence[Document], dev_documents: Sequence[Document], *, config: Config, run: _Run) -> Trained:
     of_train, of_dev = fingerprint(documents), fingerprint(dev_documents) if dev_documents else ""
     notes = len(documents)
     augment = config.augment
     copies = copies_for_training(documents, share=augment.share, changes=augment.changes, seed=config.seed)
-    documents = [as_read(document) for document in all_with_given([*documents, *copies], members)]
-    dev_documents = [as_read(document) for document in all_with_given(dev_documents, members)]
-    scheme = warm.scheme(documents, submodels=config.submodels, notify=notify)
+    documents = [as_read(document) for document in all_with_given([*documents, *copies], run.members)]
+    dev_documents = [as_read(document) for document in all_with_given(dev_documents, run.members)]
+    scheme = run.warm.scheme(documents, submodels=config.submodels, notify=run.notify)
     label_groups(config.by_type, scheme.labels)  # raises ConfigError for a type that no label is of
     patterns = choose_patterns(config, scheme.labels, documents)
-    notify(patterns.notice)
+    run.notify(patterns.notice)
     plain, extractor = fit_feature_extractor(documents, scheme.labels, config=config, choice=patterns)
     dev = extractor.extract(dev_documents) if dev_documents else None
-    fit = partial(_fit_ensemble, extractor=extractor, scheme=scheme, config=config, report=report)
-    ensemble, fitted, progress = fit(documents, plain, dev, starts=warm.taggers, part=part)
-    ensemble = replace(ensemble, members=members)
+    ensemble, fitted, progress = _fit_ensemble(
+        documents, plain, dev, extractor=extractor, scheme=scheme, config=config, run=run
+    )
     refuse_useless(fitted.curves[tuple(ensemble.taggers)], threshold=fitted.points.threshold)
-    points, counts = _scored(ensemble, fitted.points, dev, dev_documents, notify=notify)
+    points = fitted.points
+    counts: dict[str, Counts] = {}
+    if points.unreached:
+        run.notify("no threshold keeps within stack.max_false_positives: the one with the best F1 is frozen instead")
+    if dev is not None:
+        counts, scored = score(ensemble, dev, dev_documents)
+        points = points.with_dev(scored)
     manifest = Manifest(
         labels=scheme.labels,
         # The number of processes does not affect a model: with any number the files are the same.
@@ -200,17 +201,17 @@ def _train(
         dev_fingerprint=of_dev,
         training=training_counts(select_documents(plain, range(notes)), copies=len(copies)),
         # A digest of a patient's number gives the number away to whoever tries all numbers.
-        seen_notes={} if config.shareable else seen.to_record(),
+        seen_notes={} if config.shareable else run.seen.to_record(),
         choices={
             "patterns": patterns.to_record(),
             **extractor.to_record(),
             "operating_point": points.to_record(),
             LANGUAGES: list(languages_of(documents[:notes])),
             **members_record(ensemble.best_members, chosen_on=OUT_OF_FOLD, notes=notes),
-            **overlap_choice("dev", seen.overlap(dev_documents)),
-            **warm.record,
+            **overlap_choice("dev", run.seen.overlap(dev_documents)),
+            **run.warm.record,
             **_how_computed(config),
-            **_members_record(members),
+            **_members_record(run.members),
         },
         figures={
             "cross_validated_f1": ensemble.stacker.cv_f1,
@@ -222,7 +223,7 @@ def _train(
         packages=installed_packages(),
     )
     progress.finish()
-    return Trained(ensemble, fitted.dataset, manifest, counts, points, part=None if part is None else part.path)
+    return Trained(ensemble, fitted.dataset, manifest, counts, points, part=None if run.part is None else run.part.path)
 
 
 def _fit_ensemble(
@@ -233,14 +234,11 @@ def _fit_ensemble(
     extractor: FeatureExtractor,
     scheme: TagScheme,
     config: Config,
-    report: Reporter,
-    starts: Mapping[str, Tagger],
-    part: PartFolder | None,
+    run: _Run,
 ) -> tuple[Ensemble, FinalEstimators, TrainingProgress]:
-    """Train the submodels, and the final estimators on what they propose out of fold."""
     groups = [document.group for document in documents]
     taggers, proposals, progress = train_submodels(
-        plain, dev, groups, scheme=scheme, config=config, report=report, starts=starts, part=part
+        plain, dev, groups, scheme=scheme, config=config, report=run.report, starts=run.warm.taggers, part=run.part
     )
     batch = with_vocabulary(plain, extractor.lexicon)
     fitted = fit_final_estimators(proposals, batch, labels=scheme.labels, config=config, progress=progress.say)
@@ -259,25 +257,9 @@ def _fit_ensemble(
         stacker=fitted.stacker,
         smaller=fitted.smaller,
         best_members=members,
+        members=run.members,
     )
     return ensemble, fitted, progress
-
-
-def _scored(
-    ensemble: Ensemble,
-    points: TrainingPoints,
-    dev: Batch | None,
-    dev_documents: Sequence[Document],
-    *,
-    notify: Callable[[str], None],
-) -> tuple[TrainingPoints, dict[str, Counts]]:
-    """Return the operating points and the counts on dev notes, where there are any."""
-    if points.unreached:
-        notify("no threshold keeps within stack.max_false_positives: the one with the best F1 is frozen instead")
-    if dev is None:
-        return points, {}
-    counts, scored = score(ensemble, dev, dev_documents)
-    return points.with_dev(scored), counts
 
 
 def score(ensemble: Ensemble, batch: Batch, documents: Sequence[Document]) -> tuple[dict[str, Counts], Scored]:

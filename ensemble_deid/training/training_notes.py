@@ -65,9 +65,8 @@ COLD = WarmStart()
 def read_warm_start(model: Path, config: Config, *, notify: Callable[[str], None]) -> WarmStart:
     """Load a model to start from, and say which submodels begin with nothing all the same.
 
-    Its final estimator and its lexicon are not kept: both are learned from the new notes. Raises ModelError for a
-    damaged model, ConfigError where the new model is to be shareable (it would hold the other notes' words) or none of
-    its submodels can start from this one.
+    Its final estimator and its lexicon are learned anew. Raises ModelError for a damaged model, ConfigError where the
+    new model is to be shareable (it would hold the other notes' words) or no submodel can start from this one.
     """
     if config.shareable:
         raise ConfigError("shareable: a model that starts from another one holds words of that one's notes")
@@ -96,9 +95,8 @@ def training_notes(documents: Sequence[Document]) -> list[Document]:
 def in_fold_groups(documents: Sequence[Document], *, config: Config) -> list[Document]:
     """Return the notes with the groups that folds keep together, as `group_by` says.
 
-    What is learned from such folds (the final estimator, how far the lexicon can be trusted) holds for new groups: with
-    sites, for sites that training has not seen. `auto` takes sites where there are at least as many as folds. Raises
-    ConfigError where notes are to be kept together by patient, and some name none: each would be a patient of its own.
+    What is learned from such folds holds for new groups. `auto` takes sites where there are at least as many as folds.
+    Raises ConfigError where notes are to be kept together by patient, and some name none.
     """
     without = sum(document.patient_id is None for document in documents)
     if config.group_by == "patient" and without:
@@ -117,8 +115,18 @@ def checked_notes(
     among those of the model to start from, or dev notes among those trained on.
     """
     notes = in_fold_groups(training_notes(documents), config=config)
-    _check_enough(notes)
-    _check_shareable(notes, config)
+    if not any(document.spans for document in notes):
+        raise CorpusError(f"the training corpus ({len(notes)} notes) has no annotated PHI to learn from")
+    if len({document.group for document in notes}) < 2:
+        raise CorpusError(
+            "training needs notes of at least two patients (or sites): folds keep the notes of each together"
+        )
+    patients = len({document.patient for document in notes})
+    if config.shareable and patients < config.min_patients_outside:
+        raise CorpusError(
+            f"a shareable model needs notes of at least {config.min_patients_outside} patients "
+            f"(min_patients_outside); these are of {patients}"
+        )
     if warm.seen is not None and not allow_overlap:
         warm.seen.refuse(notes, used_for="for training")
     seen = warm.seen_with(notes, seed=config.seed)
@@ -128,10 +136,7 @@ def checked_notes(
 
 
 def training_counts(batch: Batch, *, copies: int) -> dict[str, int]:
-    """Return how much is trained on, and how many annotated spans the tokens cut or lose.
-
-    `batch` has the notes without their `copies` in other forms.
-    """
+    """Return how much is trained on, besides `copies`, and how many annotated spans the tokens cut or lose."""
     documents = batch.documents
     loss = tag_loss(documents, batch.tokens)
     return {
@@ -146,33 +151,10 @@ def training_counts(batch: Batch, *, copies: int) -> dict[str, int]:
     }
 
 
-def _check_enough(documents: Sequence[Document]) -> None:
-    """Raise CorpusError when stacking is impossible."""
-    if not any(document.spans for document in documents):
-        raise CorpusError(f"the training corpus ({len(documents)} notes) has no annotated PHI to learn from")
-    if len({document.group for document in documents}) < 2:
-        raise CorpusError(
-            "training needs notes of at least two patients (or sites): folds keep the notes of each together"
-        )
-
-
-def _check_shareable(documents: Sequence[Document], config: Config) -> None:
-    """Raise CorpusError where there are fewer patients than every word of a shareable model must have."""
-    patients = len({document.patient for document in documents})
-    if config.shareable and patients < config.min_patients_outside:
-        raise CorpusError(
-            f"a shareable model needs notes of at least {config.min_patients_outside} patients "
-            f"(min_patients_outside); these are of {patients}"
-        )
-
-
-# The notes of some sites, drawn by a seed: for a shorter training, and for learning curves over sites.
-
-
 def sample_sites(documents: Sequence[Document], n_sites: int, *, seed: int) -> tuple[Document, ...]:
     """Return the notes of `n_sites` sites, in their order; a larger sample of the same seed includes a smaller one.
 
-    Raises ConfigError where a note names no site, or where there are fewer sites than asked for.
+    Raises ConfigError where a note names no site, or there are fewer sites.
     """
     sites = {document.site for document in documents}
     if None in sites:

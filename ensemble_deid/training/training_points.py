@@ -23,7 +23,7 @@ from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.dataset import StackingDataset, build_stacking_dataset
 from ensemble_deid.stacking.search import with_settings
-from ensemble_deid.stacking.single_tokens import single_tokens
+from ensemble_deid.stacking.sequence_scores import single_tokens
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.taggers.base import Progress, Proposals
 
@@ -42,7 +42,6 @@ class Scored:
 
     @classmethod
     def of(cls, gold: Sequence[Document], spans: Sequence[Sequence[Span]]) -> "Scored":
-        """Resolve overlaps and trace the curve of PHI tokens."""
         kept = tuple(drop_overlaps(found) for found in spans)
         system = [document.with_spans(found) for document, found in zip(gold, kept, strict=True)]
         return cls(tuple(gold), kept, trace_curve(gold, system, view=VIEW))
@@ -68,9 +67,8 @@ class TrainingPoint:
 class TrainingPoints:
     """The points on offer, and the name of the frozen one.
 
-    `recall` is missing where no threshold keeps within the false positives; if the configuration asks for it, the point
-    with the best F1 is frozen instead, and `unreached` says so. `curve` is that of PHI tokens in the training notes,
-    out of fold, over all thresholds.
+    `recall` is missing where no threshold keeps within the false positives; if it was asked for, `unreached` says so,
+    and the best F1 is frozen. `curve` is that of PHI tokens in the training notes, out of fold.
     """
 
     points: tuple[TrainingPoint, ...]
@@ -81,15 +79,12 @@ class TrainingPoints:
 
     @property
     def threshold(self) -> float:
-        """The frozen threshold."""
         return next(point.threshold for point in self.points if point.name == self.frozen)
 
     def with_dev(self, dev: Scored) -> "TrainingPoints":
-        """Return the points with what they give on dev notes."""
         return replace(self, points=tuple(replace(point, dev=dev.at(point.threshold)) for point in self.points))
 
     def to_record(self) -> dict[str, Any]:
-        """Return what a model's manifest keeps of the choice."""
         return {
             "frozen": self.frozen,
             "basis": _BASIS,
@@ -118,8 +113,8 @@ def training_points(
 ) -> TrainingPoints:
     """Find the operating points on the training notes; their changed copies count for `cv_threshold` alone.
 
-    `probability` (n,) is that of each candidate by cross-validation, `cv_threshold` the one with the best strict F1.
-    `others` returns what is scored beside the candidates, given these without those that overlap a more probable one.
+    `probability` (n,) is that of each candidate by cross-validation. `others` returns what is scored beside the
+    candidates, given these without those that overlap a more probable one.
     """
     keep = np.ones(len(dataset), dtype=bool)
     spans = dataset.table.spans(probability, keep, len(documents))
@@ -162,9 +157,8 @@ def fit_final_estimators(
 ) -> FinalEstimators:
     """Fit to the submodels' out-of-fold proposals for annotated notes.
 
-    The smaller ones (`Config.smaller_stacks`) take C, gamma and class weights from that of all submodels. Each has a
-    threshold of its own, chosen in the same way. Labels that no note has (those of a model to start from) are left to
-    the submodels' confidence.
+    The smaller ones (`Config.smaller_stacks`) take C, gamma and class weights from that of all submodels; each has a
+    threshold of its own. Labels that no note has are left to the submodels' confidence.
     """
     stacker, dataset, points = _fit(proposals, batch, labels, config, progress)
     same = with_settings(config, stacker.svm.settings)

@@ -44,7 +44,6 @@ class SettingRange:
 
     @property
     def ends(self) -> tuple[Any, ...]:
-        """The values that a configuration must accept."""
         return self.choices or (self.low, self.high)
 
 
@@ -65,7 +64,6 @@ class Tuned:
 
     @property
     def best(self) -> Trial:
-        """The trial with the highest F1, the earliest of equals."""
         return max(self.trials, key=lambda trial: trial.f1)
 
 
@@ -97,7 +95,6 @@ def _value(text: str) -> Any:
 
 
 def as_override(key: str, value: Any) -> str:
-    """Return a setting as `--set` takes it; what JSON writes, TOML reads."""
     return f"{key}={json.dumps(value)}"
 
 
@@ -118,9 +115,8 @@ def tune(
     """Train with different settings and keep those with the best strict F1 of the ensemble on dev.
 
     `configure` makes a configuration from further overrides. No trial begins that would, at the pace of the slowest so
-    far, end after `minutes`; the first always runs. `out` receives every trial and the best configuration. Raises
-    ConfigError where optuna is missing, a range is not possible, or `out` cannot be used, and CorpusError where dev has
-    no PHI.
+    far, end after `minutes`; the first always runs. Raises ConfigError where optuna is missing, a range is impossible,
+    or `out` cannot be used, and CorpusError where dev has no PHI.
     """
     base = configure([])
     _check_ranges(ranges, configure)
@@ -145,7 +141,9 @@ def tune(
         report(Step(clock() - begun, minutes * 60, f"trial {len(trials) + 1}"))
         config = configure([as_override(key, value) for key, value in chosen.items()])
         trained = train(documents, dev, config=config, notify=lambda message: None, allow_overlap=allow_overlap)
-        f1 = _defined(trained.dev_counts["ensemble"].f1)
+        f1 = trained.dev_counts["ensemble"].f1
+        if f1 is None:
+            raise CorpusError("the dev notes have nothing to find, and nothing was found: F1 is undefined")
         if asked is not None:
             study.tell(asked, f1)
         trials.append(Trial(chosen, f1))
@@ -153,13 +151,6 @@ def tune(
         _write(out, trials, configure)
         run.log(f"trial {len(trials)}: dev F1 {100 * f1:.2f}")
     return _write(out, trials, configure)
-
-
-def _defined(f1: float | None) -> float:
-    """Return a figure that dev notes with PHI always have. Raises CorpusError for one that is undefined."""
-    if f1 is None:
-        raise CorpusError("the dev notes have nothing to find, and nothing was found: F1 is undefined")
-    return f1
 
 
 def _write(out: Path, trials: Sequence[Trial], configure: Callable[[Sequence[str]], Config]) -> Tuned:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from ensemble_deid.evaluation.bootstrap import PairedDifference, Share
 from ensemble_deid.evaluation.compare import Agreement, Comparison
-from ensemble_deid.evaluation.evaluate import Evaluation
+from ensemble_deid.evaluation.evaluate import Estimate, Evaluation, Macro, Score, ScorePart
 from ensemble_deid.evaluation.official import OfficialScores
 from ensemble_deid.evaluation.operating_points import OperatingPoints
 from ensemble_deid.evaluation.render.data import agreement_data, comparison_data, evaluation_data, long_table
@@ -20,7 +20,6 @@ from ensemble_deid.evaluation.render.figures import (
     with_interval,
 )
 from ensemble_deid.evaluation.render.results import Block, Point, Results, Table, draw_points
-from ensemble_deid.evaluation.scores import Estimate, Macro, Score, ScorePart
 from ensemble_deid.evaluation.views import VIEWS
 from ensemble_deid.note.digits import UNDEFINED, figure, percent
 
@@ -28,7 +27,6 @@ from ensemble_deid.note.digits import UNDEFINED, figure, percent
 def comparison_results(
     comparison: Comparison, *, name_a: str = "A", name_b: str = "B", warnings: Sequence[str] = ()
 ) -> Results:
-    """Return the differences between two systems, called by their names."""
     rows = [
         (view, *_difference_cells(difference), figure(comparison.adjusted.get(f"{view} {difference.measure}")))
         for view, differences in comparison.differences.items()
@@ -64,7 +62,6 @@ def comparison_results(
 
 
 def agreement_results(agreement: Agreement) -> Results:
-    """Return how far two annotators agree."""
     kappas = [
         (kappa.naming, with_interval(kappa.kappa), figure(kappa.observed), figure(kappa.expected))
         for kappa in agreement.kappas
@@ -106,9 +103,6 @@ def _difference_cells(difference: PairedDifference) -> tuple[str, ...]:
         figure(difference.difference) + interval_text(difference.interval),
         figure(difference.p_value),
     )
-
-
-# An evaluation on one screen: the figures that most readers look for.
 
 
 MOST_LABELS = 12
@@ -154,7 +148,7 @@ def headline_blocks(evaluation: Evaluation) -> list[Block]:
 
 
 def _operating_points(operating: OperatingPoints) -> Block:
-    """Return the operating points; an oracle's say so in their title."""
+    """An oracle's operating points say so in their title."""
     title = f"Operating points ({operating.view})"
     if operating.oracle:
         title += " - ORACLE: the thresholds were chosen on the very notes they are reported on"
@@ -207,9 +201,6 @@ def _labels(evaluation: Evaluation) -> Block:
     columns = ("label", "gold", "precision", "recall", "F1")
     found = Table("By label (strict), most frequent first", columns, tuple(rows))
     return [found, f"and {more:,} more"] if more else [found]
-
-
-# Every table of an evaluation as text for a terminal.
 
 
 def _every_table(evaluation: Evaluation) -> list[Block]:

@@ -12,24 +12,22 @@ from typing import Any
 from ensemble_deid.evaluation.bootstrap import PairedDifference, Share
 from ensemble_deid.evaluation.compare import Agreement, Comparison
 from ensemble_deid.evaluation.curve import OperatingPoint, spread
-from ensemble_deid.evaluation.evaluate import Evaluation
+from ensemble_deid.evaluation.evaluate import Estimate, Evaluation, Macro
 from ensemble_deid.evaluation.leaks import LeakView
 from ensemble_deid.evaluation.official import OfficialScores, to_official_json
 from ensemble_deid.evaluation.operating_points import OperatingPoints
-from ensemble_deid.evaluation.scores import Estimate, Macro
 from ensemble_deid.note.counts import Counts
 
 Json = dict[str, Any]
 CURVE_POINTS = 1000
 """A longer curve is given by so many of its points, evenly spread, the first and the last among them."""
 COLUMNS = ("section", "view", "part", "name", "figure", "value", "low", "high")
-_NAMES = {"phi": "annotations", "false_negatives": "fn_per_1000", "false_positives": "fp_per_1000"}
+_NAMES = {"phi": "annotations", "found": "found_by", "false_negatives": "fn_per_1000", "false_positives": "fp_per_1000"}
 
 
 def evaluation_data(
     evaluation: Evaluation, *, official: OfficialScores | None = None, operating: OperatingPoints | None = None
 ) -> Json:
-    """Return an evaluation, with the official rows and operating points where there are any."""
     near = evaluation.missed_beside_right
     data: Json = {
         "documents": evaluation.documents,
@@ -56,7 +54,6 @@ def evaluation_data(
 
 
 def operating_data(operating: OperatingPoints) -> Json:
-    """Return operating points and the curve."""
     curve, recall = operating.curve, operating.recall_at_precision
     return {
         "view": operating.view,
@@ -83,11 +80,9 @@ def operating_data(operating: OperatingPoints) -> Json:
 
 
 def comparison_data(comparison: Comparison) -> Json:
-    """Return a comparison; differences are A minus B."""
+    """Differences are A minus B."""
     return {
-        "documents": comparison.documents,
-        "patients": comparison.patients,
-        "labels": plain(comparison.labels),
+        **plain(comparison),
         "resampling": {**plain(comparison.resampling), "unit": "patient"},
         "differences": [
             {"view": view, **plain(difference), "holm_p": comparison.adjusted.get(f"{view} {difference.measure}")}
@@ -97,20 +92,13 @@ def comparison_data(comparison: Comparison) -> Json:
         "by_label": [
             {"label": row.label, **plain(row.difference), "holm_p": row.holm_p} for row in comparison.by_label
         ],
-        "found_by": plain(comparison.found),
     }
 
 
 def agreement_data(agreement: Agreement) -> Json:
-    """Return annotators' agreement."""
     return {
-        "documents": agreement.documents,
-        "patients": agreement.patients,
-        "tokens": agreement.tokens,
+        **plain(agreement),
         "resampling": {**plain(agreement.resampling), "unit": "patient"},
-        "a": plain(agreement.a),
-        "b": plain(agreement.b),
-        "scores": plain(agreement.scores),
         "kappas": [
             {
                 **plain(kappa),
@@ -167,9 +155,6 @@ def _figures(name: str, value: object) -> Json:
         case Macro(mean=mean, sd=sd, documents=documents):
             return {f"{name}_mean": mean, f"{name}_sd": sd, f"{name}_documents": documents}
     return {name: plain(value)}
-
-
-# The same tree as one long table for data frames.
 
 
 _PLACE = ("view", "part", "name", "naming", "label", "measure", "pairs")

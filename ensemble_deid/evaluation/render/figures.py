@@ -4,11 +4,10 @@ from typing import Any
 
 from ensemble_deid.evaluation.bootstrap import LEAST_CLUSTERS, Interval, PairedDifference
 from ensemble_deid.evaluation.curve import OperatingPoint
-from ensemble_deid.evaluation.evaluate import Evaluation
+from ensemble_deid.evaluation.evaluate import Estimate, Evaluation, Resampling
 from ensemble_deid.evaluation.leaks import LeakView
 from ensemble_deid.evaluation.operating_points import OperatingPoints
 from ensemble_deid.evaluation.pairs import AnnotationStats
-from ensemble_deid.evaluation.scores import Estimate, Resampling
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.digits import UNDEFINED, figure, four_digits, percent
 
@@ -21,7 +20,6 @@ def range_text(interval: Interval, *, sign: str = "") -> str:
 
 
 def counts_cells(counts: Counts) -> tuple[str, str, str]:
-    """Return precision, recall and F1 in percent."""
     precision, recall, f1 = (percent(value, sign="") for value in (counts.precision, counts.recall, counts.f1))
     return precision, recall, f1
 
@@ -45,7 +43,6 @@ def difference_record(difference: PairedDifference | None, value: str, interval:
 
 
 def with_interval(estimate: Estimate, digits: int = 4) -> str:
-    """Return a figure with its interval behind it, where it has one."""
     return figure(estimate.value, digits) + interval_text(estimate.interval, digits)
 
 
@@ -76,7 +73,6 @@ def _ends(estimate: Estimate, clusters: int) -> str:
 
 
 def resampling_text(resampling: Resampling) -> str:
-    """Say how the intervals were made, or that there are none."""
     if not resampling.resamples:
         return "No intervals were made."
     return (
@@ -86,7 +82,6 @@ def resampling_text(resampling: Resampling) -> str:
 
 
 def side_text(name: str, stats: AnnotationStats) -> str:
-    """Say how many annotations a side has, and what is unusual among them."""
     text = f"{name}: {stats.annotations:,} annotations"
     if stats.repeated:
         text += f"; {stats.repeated:,} repeat another (counted once)"
@@ -96,7 +91,6 @@ def side_text(name: str, stats: AnnotationStats) -> str:
 
 
 def notes_text(evaluation: Evaluation) -> str:
-    """Say how many notes and patients there are, and how many notes stand for a patient of their own."""
     text = f"{evaluation.documents:,} notes of {evaluation.patients:,} patients"
     if evaluation.without_patient:
         text += f" ({evaluation.without_patient:,} notes name no patient and count as one each)"
@@ -121,7 +115,6 @@ def _point_cells(point: OperatingPoint) -> tuple[str, ...]:
 
 
 def missed_per_note_rows(leaks: LeakView) -> list[tuple[str, ...]]:
-    """Return the rows of the table of notes by how many missed annotations they have."""
     return [
         (
             str(row.errors),

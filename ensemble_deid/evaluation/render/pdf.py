@@ -158,7 +158,6 @@ def _height(line: _Line) -> float:
 
 
 def _file(title: str, pages: Sequence[_Page]) -> bytes:
-    """Return the file: catalogue, page tree, two fonts, title, and each page with its content."""
     kids = " ".join(f"{6 + 2 * number} 0 R" for number in range(len(pages)))
     fonts = [
         f"<< /Type /Font /Subtype /Type1 /BaseFont /{name} /Encoding /WinAnsiEncoding >>".encode()

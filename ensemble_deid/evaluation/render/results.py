@@ -39,7 +39,6 @@ class Table:
             raise EvaluationError("a row of the table has another number of cells than the table has columns")
 
     def to_text(self) -> str:
-        """Return the caption and the cells in columns, the first to the left."""
         widths = [max(map(len, cells)) for cells in zip(self.columns, *self.rows, strict=True)]
 
         def line(cells: Sequence[str]) -> str:
@@ -50,7 +49,6 @@ class Table:
         return "\n".join([self.caption, *ruled] if self.caption else ruled)
 
     def to_csv(self) -> str:
-        """Return the heads and rows as CSV, without the caption."""
         stream = io.StringIO()
         csv.writer(stream, lineterminator="\n").writerows([self.columns, *self.rows])
         return stream.getvalue()
@@ -80,7 +78,6 @@ class Table:
         return "\n".join(lines) + "\n"
 
     def to_html(self) -> Html:
-        """Return a captioned table element."""
         head = element("tr", *(element("th", cell, scope="col") for cell in self.columns))
         body = [
             element("tr", element("th", first, scope="row"), *(element("td", cell) for cell in rest))
@@ -95,9 +92,6 @@ def _latex(cell: str) -> str:
 
 def _markdown(cells: Sequence[str]) -> str:
     return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
-
-
-# A picture of a table of figures: a point for each row, with the interval where there is one, as SVG.
 
 
 _ROW, _TOP, _LEFT, _SPAN, _RIGHT, _BOTTOM = 22, 14, 250, 340, 70, 44
@@ -158,9 +152,6 @@ def _x(value: float) -> float:
     return round(_LEFT + _SPAN * min(max(value, 0.0), 1.0), 2)
 
 
-# Everything that a command found.
-
-
 class Heading(str):
     """A line above what belongs together."""
 
@@ -189,7 +180,6 @@ class Results:
 
     @property
     def tables(self) -> list[Table]:
-        """All tables."""
         return [part for part in self._parts() if isinstance(part, Table)]
 
     def render(self, form: str) -> str:
@@ -226,12 +216,10 @@ class Results:
 
 
 def render_blocks(blocks: Iterable[Block]) -> str:
-    """Return the blocks as text for a terminal, with an empty line between them."""
     texts = ("\n".join(p.to_text() if isinstance(p, Table) else p for p in block) for block in blocks)
     return "\n\n".join(text for text in texts if text) + "\n"
 
 
 def result_files(folder: Path, stem: str) -> Iterator[Path]:
-    """Yield the files that `Results.write_all` writes."""
     for form in (".txt", ".csv", ".tex", ".json", ".svg"):
         yield folder / f"{stem}{form}"

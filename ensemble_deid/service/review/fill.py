@@ -11,7 +11,7 @@ from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.service.review.file import ReviewFile
 from ensemble_deid.service.review.records import ReviewError, SpanKind
-from ensemble_deid.stacking.single_tokens import SOURCE
+from ensemble_deid.stacking.sequence_scores import SOURCE
 
 # Where a person's look is needed most: spans whose score is near the threshold, or on which the submodels disagree.
 

@@ -74,7 +74,6 @@ def _read(data: bytes) -> CrfsuiteWeights:
 
 
 def _read_features(data: bytes, at: int) -> NDArray[np.void]:
-    """Return the weights of attributes and transitions as records."""
     _, size, count = _CHUNK.unpack_from(data, at)
     if size != _CHUNK.size + count * _FEATURE.itemsize:
         raise ModelError("the CRF's model file is damaged: the number of weights does not fit")
@@ -85,7 +84,6 @@ def _read_features(data: bytes, at: int) -> NDArray[np.void]:
 
 
 def _read_strings(data: bytes, at: int, count: int) -> tuple[str, ...]:
-    """Return the strings of a CQDB table by id."""
     chunk, _, _, byte_order, backward_size, backward_at = _CQDB.unpack_from(data, at)
     if chunk != b"CQDB" or byte_order != 0x62445371 or backward_size != count:
         raise ModelError("the CRF's model file is damaged: a string table does not fit")

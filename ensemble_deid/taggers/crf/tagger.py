@@ -20,12 +20,12 @@ from ensemble_deid.features.table import Column
 from ensemble_deid.features.vocabulary import patient_of_token, patients_by_value
 from ensemble_deid.features.windows import Window, codes_at, joined_column
 from ensemble_deid.note.tags import TagScheme
-from ensemble_deid.taggers.base import Progress, Proposals
+from ensemble_deid.taggers.base import FitOptions, Proposals
 from ensemble_deid.taggers.chain import LinearChain
 from ensemble_deid.taggers.crf.crfsuite_file import read_crfsuite
 from ensemble_deid.taggers.crf.weights import CrfWeights, WindowWeights
 from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, STANZA_WINDOWS, knowledge_windows, read_windows
-from ensemble_deid.taggers.decoding import decode, tag_probabilities
+from ensemble_deid.taggers.decoding import decode
 from ensemble_deid.taggers.sequences import chain_proposals, merge_lines, sequence_of_rows
 
 FILE = "crf.safetensors"
@@ -42,22 +42,13 @@ class CrfTagger:
     chain: LinearChain = field(repr=False)
 
     @classmethod
-    def fit(
-        cls,
-        train: Batch,
-        dev: Batch | None,
-        *,
-        scheme: TagScheme,
-        config: CrfConfig,
-        seed: int,
-        device: str,
-        progress: Progress,
-    ) -> Self:
+    def fit(cls, train: Batch, dev: Batch | None, options: FitOptions) -> Self:
         """Train with L-BFGS. `dev` is not used: the penalties and the number of iterations are settings."""
         # Here, not above: only training needs it, and it takes a second to load.
         with needs_extra("train", "training a CRF"):
             import sklearn_crfsuite
 
+        scheme, config = options.scheme, options.config
         columns, starts = _columns(train, config)
         gold = train.gold(scheme)
         with tempfile.TemporaryDirectory() as folder:
@@ -74,7 +65,9 @@ class CrfTagger:
             bounds = [*starts.tolist(), len(gold)]
             names = scheme.tags
             labels = [[names[code] for code in gold[a:b].tolist()] for a, b in itertools.pairwise(bounds)]
-            progress(f"CRF: {len(starts)} sequences, {len(columns)} windows, {config.max_iterations} iterations")
+            options.progress(
+                f"CRF: {len(starts)} sequences, {len(columns)} windows, {config.max_iterations} iterations"
+            )
             patient = patient_of_token(train.documents, train.tokens)
             crf.fit(_Items(columns, bounds, patient, min_patients=config.min_patients), labels)
             weights = CrfWeights.of_crfsuite(read_crfsuite(path.read_bytes()))
@@ -94,10 +87,6 @@ class CrfTagger:
         emissions, starts = self.emissions(batch)
         decoded = decode(self.chain, emissions, starts, n=n_best)
         return chain_proposals(decoded, batch.tokens, self.scheme, source="crf")
-
-    def probabilities(self, batch: Batch) -> Floats:
-        """Return the exact marginal probability of every tag of the scheme at every token, (n_tokens, tags)."""
-        return tag_probabilities(self.chain, *self.emissions(batch))
 
     def emissions(self, batch: Batch) -> tuple[Floats, Int32s]:
         """Return the score of every tag at every token, (n_tokens, tags), and the first row of each sequence."""
@@ -134,7 +123,6 @@ class CrfTagger:
             yield known, [shifted[window] for window in windows], sizes
 
     def _add(self, scores: Floats, tokens: Int64s, attributes: Int64s) -> None:
-        """Add an attribute's weights to the scores of each token."""
         weights = self.weights
         distinct, number = np.unique(attributes, return_inverse=True)
         begin = weights.begins[distinct].astype(np.int64)
@@ -146,7 +134,6 @@ class CrfTagger:
         scores[tokens] += dense[number]
 
     def save(self, directory: Path) -> None:
-        """Write the weights."""
         (directory / FILE).write_bytes(self.weights.to_bytes())
 
     @staticmethod
@@ -195,14 +182,14 @@ class _Items:
 
 
 def _columns(batch: Batch, config: CrfConfig) -> tuple[list[tuple[str, Column]], Int32s]:
-    """Return the named window columns of a batch, and the first row of each sequence."""
+    """Return the named window columns, and the first row of each sequence."""
     starts, sequence = _sequences(batch, config)
-    named = _named_windows(batch, config)
-    return [(name, joined_column(batch.table, windows, sequence)) for name, windows in named], starts
+    windows = _named_windows(batch, config)
+    return [(name, joined_column(batch.table, parts, sequence)) for name, parts in windows], starts
 
 
 def _sequences(batch: Batch, config: CrfConfig) -> tuple[Int32s, Int32s]:
-    """Return the first row of each sequence, and the number of each token's."""
+    """Return the first row of each sequence, and the number of each token's sequence."""
     starts = merge_lines(batch.tokens, max_tokens=config.max_sequence)
     return starts, sequence_of_rows(starts, len(batch.tokens))
 

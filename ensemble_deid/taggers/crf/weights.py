@@ -7,7 +7,7 @@ hashed, so no two collide.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,6 @@ class CrfWeights:
 
     @classmethod
     def of_crfsuite(cls, read: CrfsuiteWeights) -> "CrfWeights":
-        """Return the weights that CRFsuite learned."""
         order = np.lexsort((read.label_of_weight, read.attribute_of_weight))
         begins = np.searchsorted(read.attribute_of_weight[order], np.arange(len(read.attributes) + 1))
         by_window: dict[str, list[tuple[tuple[str, ...], int]]] = {}
@@ -119,18 +118,9 @@ class CrfWeights:
 
     def compact(self) -> "CrfWeights":
         """Return a copy with weights in single precision."""
-        return CrfWeights(
-            self.labels,
-            self.columns,
-            self.windows,
-            counts=self.counts,
-            label=self.label,
-            weight=self.weight.astype(np.float32),
-            transitions=self.transitions,
-        )
+        return replace(self, weight=self.weight.astype(np.float32))
 
     def to_bytes(self) -> bytes:
-        """Return the file's bytes. The same weights give the same bytes."""
         arrays: dict[str, NDArray[Any]] = {
             "labels": _text(self.labels),
             "columns": _text(self.columns),

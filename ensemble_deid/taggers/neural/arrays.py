@@ -155,7 +155,7 @@ def _convolved(spelling: Int64s, table: Array, bias: Array) -> Array:
 
 
 class _Transformer:
-    """Self-attention with sinusoidal positions and normalisation before each layer, as `encoders.py` describes it."""
+    """Self-attention with sinusoidal positions and normalisation before each layer, as `network.py` describes it."""
 
     def __init__(self, weights: Weights, *, heads: int) -> None:
         self._heads = heads

@@ -1,20 +1,27 @@
-"""Encoding the feature table for the network: vocabularies learned once, each value looked up once per batch."""
+"""Encoding the feature table for the network: vocabularies learned once, each value looked up once per batch.
 
+Pretrained word vectors come from the text files of word2vec, GloVe and fastText.
+"""
+
+import re
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ensemble_deid.arrays import Flags, Int32s, Int64s
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.table import Column
-from ensemble_deid.taggers.neural.word_vectors import zero_digits as zero_digits_of
 
 PADDING, UNKNOWN = 0, 1
 LONGEST_WORD = 24
 """Characters of a word that are read."""
+_DIGIT = re.compile(r"\d")
+_HEADER = re.compile(r"[0-9]+ [0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +79,6 @@ class Vocabularies:
         return ("\0padding", "\0unknown", *tables.get(name, {}))
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain lists, in index order."""
         return {
             "words": list(self.words),
             "characters": list(self.characters),
@@ -83,7 +89,7 @@ class Vocabularies:
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> "Vocabularies":
-        """Read what `to_json` gave. Raises ModelError."""
+        """Raises ModelError for what `to_json` did not give."""
         try:
             words, characters = _indexed(content["words"]), _indexed(content["characters"])
             features = {name: _indexed(v) for name, v in content["features"].items()}
@@ -127,7 +133,10 @@ def learn_vocabularies(
     return Vocabularies(
         _indexed([*old.words, *(word for _, word in frequent if word not in old.words)]),
         _indexed([*old.characters, *sorted(characters - set(old.characters))]),
-        {name: _after(old.features.get(name, {}), _used(batch, name)) for name in features},
+        {
+            name: _indexed([*known, *sorted(_used(batch, name) - set(known))])
+            for name, known in ((name, old.features.get(name, {})) for name in features)
+        },
         _indexed(vectors or list(old.vectors)),
         zero_digits,
     )
@@ -136,11 +145,7 @@ def learn_vocabularies(
 def _lower(batch: Batch, zeroed: bool) -> Column:
     """Return the words as the embeddings know them."""
     lower = batch.table["lower"]
-    return lower.map_values(zero_digits_of) if zeroed else lower
-
-
-def _after(old: dict[str, int], values: set[str]) -> dict[str, int]:
-    return _indexed([*old, *sorted(values - set(old))])
+    return lower.map_values(with_zeros) if zeroed else lower
 
 
 def _used(batch: Batch, name: str) -> set[str]:
@@ -235,3 +240,65 @@ def bucket(
         places = np.minimum(np.arange(size.max())[None, :], size[:, None] - 1)
         yield SequenceBatch(bounds[chosen][:, None] + places, size)
         i = j
+
+
+def with_zeros(word: str) -> str:
+    """Return the word with every digit as 0, so that numbers of one form are one word."""
+    return _DIGIT.sub("0", word)
+
+
+def read_word_vectors(
+    path: Path, *, dimension: int, limit: int, digits_to_zero: bool
+) -> tuple[tuple[str, ...], NDArray[np.float32]]:
+    """Return the first `limit` words of a file in lower case, and their vectors (words, dimension).
+
+    A line is a word and its numbers, separated by blanks; word2vec and fastText begin with a line that has the number
+    of words and of dimensions, GloVe does not. Of words that are the same in lower case (and, with `digits_to_zero`,
+    but for their digits) the first is taken: files are sorted by frequency. Raises ConfigError, with the line, for a
+    file that cannot be read or has vectors of another size.
+    """
+    words: dict[str, int] = {}
+    rows: list[NDArray[np.float32]] = []
+    for number, line in _lines(path):
+        if len(words) == limit:
+            break
+        if number == 1 and _HEADER.fullmatch(line.rstrip()) and dimension > 1:
+            continue
+        parts = line.rstrip(" \r\n").rsplit(" ", dimension)
+        vector = _vector(parts[1:])
+        # Some words of GloVe hold blanks. In the first line a blank tells that vectors are longer.
+        if len(parts) != dimension + 1 or vector is None or (not rows and " " in parts[0]):
+            raise ConfigError(
+                f"{path}:{number}: expected a word and {dimension} numbers (neural.word_dimension is {dimension})"
+            )
+        word = parts[0].lower()
+        word = with_zeros(word) if digits_to_zero else word
+        if word not in words:
+            words[word] = len(words)
+            rows.append(vector)
+    if not rows:
+        raise ConfigError(f"{path}: the file holds no word vectors")
+    return tuple(words), np.stack(rows)
+
+
+def _vector(parts: list[str]) -> NDArray[np.float32] | None:
+    try:
+        vector = np.array(parts, dtype=np.float32)
+    except ValueError:
+        return None
+    return vector if np.isfinite(vector).all() else None
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield number and text of each line that is not blank."""
+    number = 0
+    try:
+        # Words may hold other signs that end a line for Python.
+        with path.open(encoding="utf-8", newline="\n") as stream:
+            for number, line in enumerate(stream, 1):
+                if line.strip(" \r\n"):
+                    yield number, line
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}:{number + 1}: not UTF-8 hereabouts; vectors are read from text files only") from None

@@ -17,8 +17,8 @@ from ensemble_deid.errors import ConfigError
 from ensemble_deid.features.knowledge import read_knowledge, read_word_list
 from ensemble_deid.resources import rules_directory
 from ensemble_deid.seeds import generator
-from ensemble_deid.taggers.neural.encoders import CharacterBilstm
 from ensemble_deid.taggers.neural.encoding import UNKNOWN
+from ensemble_deid.taggers.neural.network import CharacterBilstm
 
 _TABLES = ("given", "surname")
 _BATCH = 128
@@ -49,7 +49,6 @@ def read_names(source: str, *, longest: int) -> tuple[str, ...]:
 
 
 def characters_of(names: Sequence[str]) -> frozenset[str]:
-    """Return the characters of names in all the cases in which they are shown."""
     return frozenset(character for name in names for change in _CASES for character in change(name))
 
 

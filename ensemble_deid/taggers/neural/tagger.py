@@ -17,7 +17,7 @@ from ensemble_deid.note.counts import strict_counts
 from ensemble_deid.note.tags import TagScheme, tags_to_spans
 from ensemble_deid.parsing import strict_json
 from ensemble_deid.reproducible import one_thread
-from ensemble_deid.taggers.base import Progress, Proposals
+from ensemble_deid.taggers.base import FitOptions, Proposals
 from ensemble_deid.taggers.chain import LinearChain
 from ensemble_deid.taggers.decoding import decode
 from ensemble_deid.taggers.device import described, wants_gpu
@@ -44,18 +44,7 @@ class NeuralTagger:
     epochs: int
 
     @classmethod
-    def fit(
-        cls,
-        train: Batch,
-        dev: Batch | None,
-        *,
-        scheme: TagScheme,
-        config: NeuralConfig,
-        seed: int,
-        device: str,
-        progress: Progress,
-        start: "NeuralTagger | None" = None,
-    ) -> Self:
+    def fit(cls, train: Batch, dev: Batch | None, options: FitOptions) -> Self:
         """Train on `device`; with `dev`, the epoch with the best strict F1 on it is kept, otherwise the last one.
 
         `start` gives its weights where shapes are equal, and those of the words, characters, values and tags that both
@@ -65,19 +54,11 @@ class NeuralTagger:
             from ensemble_deid.taggers.neural.fitting import fit_network
 
         def dev_score(vocabularies: Vocabularies, network: "TorchNetwork") -> float | None:
-            return None if dev is None else cls(scheme, config, vocabularies, network, epochs=0).strict_f1(dev)
+            fitted = cls(options.scheme, options.config, vocabularies, network, epochs=0)
+            return None if dev is None else fitted.strict_f1(dev)
 
-        vocabularies, network, epochs = fit_network(
-            train,
-            scheme=scheme,
-            config=config,
-            seed=seed,
-            device=device,
-            progress=progress,
-            start=start,
-            dev_score=None if dev is None else dev_score,
-        )
-        return cls(scheme, config, vocabularies, network, epochs=epochs)
+        found, network, epochs = fit_network(train, options, dev_score=None if dev is None else dev_score)
+        return cls(options.scheme, options.config, found, network, epochs=epochs)
 
     def strict_f1(self, batch: Batch) -> float | None:
         """Return the strict entity F1 of the network's tags on an annotated batch, None where it is undefined."""

@@ -19,7 +19,7 @@ from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme, entity_rows, tags_to_spans
 from ensemble_deid.resources import rules_directory
 from ensemble_deid.seeds import generator, group_folds
-from ensemble_deid.taggers.base import Progress, Proposals
+from ensemble_deid.taggers.base import FitOptions, Proposals
 from ensemble_deid.taggers.confidence import SourceConfidence
 from ensemble_deid.taggers.tbed.applier import RuleApplier
 from ensemble_deid.taggers.tbed.curve import best_number_of_rules, counts_by_rule, tag_codes
@@ -47,33 +47,23 @@ class TbedTagger:
         object.__setattr__(self, "_applier", RuleApplier(self.rules.rules))
 
     @classmethod
-    def fit(
-        cls,
-        train: Batch,
-        dev: Batch | None,
-        *,
-        scheme: TagScheme,
-        config: TbedConfig,
-        seed: int,
-        device: str,
-        progress: Progress,
-        start: "TbedTagger | None" = None,
-    ) -> Self:
+    def fit(cls, train: Batch, dev: Batch | None, options: FitOptions) -> Self:
         """Learn rules from the errors of the initial tags, with `start` from those of its list. `dev` is not used.
 
         With `cv_folds` the list is cut after as many rules as are best on held-out groups; the rest of it stays in the
         file as remarks. The rules of `start` come first, those left out whose tags are not in the scheme; one that
         these notes never show at work keeps the confidence that it had.
         """
+        scheme, config, start = options.scheme, options.config, options.start
         templates = with_stanza(find_templates(config.templates), train.table.names)
         patients = {document.patient for document in train.documents}
         begin = _Beginning.of(start, scheme, config)
         initial, before = begin.fit(train)
         rules = _learn(train, begin.after(train, before), scheme, templates, config)
-        used = _cross_validated_number(train, begin, templates, config, seed) if config.cv_folds else len(rules)
+        used = _cross_validated_number(train, begin, templates, config, options.seed) if config.cv_folds else len(rules)
         used = min(used, len(rules))
         kept_rules = f"{len(begin.rules)} rules kept, " if start is not None else ""
-        progress(f"TBED: {kept_rules}{len(rules)} rules learned, {used} used")
+        options.progress(f"TBED: {kept_rules}{len(rules)} rules learned, {used} used")
         header = {
             "corpus": f"{len(train.documents)} notes of {len(patients)} patients",
             "templates": templates.name,

@@ -16,7 +16,7 @@ from ensemble_deid.features.batch import Batch
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.parsing import strict_json
 from ensemble_deid.reproducible import one_thread
-from ensemble_deid.taggers.base import Progress, Proposals
+from ensemble_deid.taggers.base import FitOptions, Proposals
 from ensemble_deid.taggers.chain import LinearChain
 from ensemble_deid.taggers.decoding import decode
 from ensemble_deid.taggers.device import described, wants_gpu
@@ -50,33 +50,19 @@ class TransformerTagger:
     network: "ArrayClassifier | TorchClassifier" = field(repr=False)
 
     @classmethod
-    def fit(
-        cls,
-        train: Batch,
-        dev: Batch | None,
-        *,
-        scheme: TagScheme,
-        config: TransformerConfig,
-        seed: int,
-        device: str,
-        progress: Progress,
-        start: "TransformerTagger | None" = None,
-    ) -> Self:
+    def fit(cls, train: Batch, dev: Batch | None, options: FitOptions) -> Self:
         """Fine-tune the configured encoder. `dev` is not used: the number of epochs is a setting.
 
         With `start`, its encoder is tuned further, and it gives the classifier's weights of the tags that both have.
         Raises ConfigError when the encoder cannot be had, reads less than the configured window at a time, or is
         another than that of `start`.
         """
-        if start is not None and start.config.encoder != config.encoder:
+        if options.start is not None and options.start.config.encoder != options.config.encoder:
             raise ConfigError("transformer.encoder: the model to start from has another encoder")
         with needs_extra("train", "training an encoder"):
             from ensemble_deid.taggers.transformer.training import fit_encoder
 
-        fitted = fit_encoder(
-            cls, train, scheme=scheme, config=config, seed=seed, device=device, progress=progress, start=start
-        )
-        return cast(Self, fitted)
+        return cast(Self, fit_encoder(cls, train, options))
 
     @property
     def arithmetic(self) -> str:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, spread
 from ensemble_deid.evaluation.operating_points import OperatingPoints
 from ensemble_deid.evaluation.render.figures import operating_rows
-from ensemble_deid.evaluation.render.html.markup import Html, element, join
-from ensemble_deid.evaluation.render.html.tables import data_table, number, section
+from ensemble_deid.evaluation.render.html.markup import Html, data_table, element, join, number, section
 from ensemble_deid.evaluation.views import VIEWS
 from ensemble_deid.note.digits import four_digits
 
@@ -36,10 +35,7 @@ class _Drawn:
 
 
 def curve_section(curve: Curve | None, operating: OperatingPoints | None, *, threshold: float) -> Html:
-    """Draw the curves of a system with scores, and list its operating points where they were chosen.
-
-    `threshold` is the one the system works with; 0 where it keeps all that it scores.
-    """
+    """Draw the curves of a system with scores that works at `threshold`, and list its operating points, if any."""
     if curve is None or not len(curve):
         line = "The system does not score its annotations, so there is no threshold to move."
         return section("curves", "Precision, recall and thresholds", element("p", line))
@@ -109,7 +105,6 @@ def _by_threshold(drawn: _Drawn) -> Html:
 
 
 def _upright(threshold: float, **attributes: str | float) -> Html:
-    """Draw a line over the whole height at a threshold."""
     x, _ = _place((threshold, 0.0))
     return element("line", x1=x, x2=x, y1=_ORIGIN_Y, y2=_ORIGIN_Y - _SPAN_Y, stroke="var(--ink)", **attributes)
 
@@ -146,9 +141,6 @@ def _table(operating: OperatingPoints) -> Html:
     counted = f" FN and FP: {unit} missed and spurious ({operating.view}) per 1000 tokens of the notes."
     header = ("", "Threshold", "PPV", "Sensitivity", "F1", "FN per 1000", "FP per 1000")
     return data_table("Operating points.", header, rows, note=origin + counted)
-
-
-# Curves in the unit square, as SVG.
 
 
 def _curves(

@@ -6,13 +6,9 @@ from itertools import pairwise
 
 from ensemble_deid.evaluation.error_list import ERROR_KINDS, Error, ErrorKind, ErrorList
 from ensemble_deid.evaluation.pairs import Pair
-from ensemble_deid.evaluation.render.html.markup import Html, element, join
-from ensemble_deid.evaluation.render.html.tables import data_table, section
+from ensemble_deid.evaluation.render.html.markup import Html, data_table, element, join, section
 from ensemble_deid.note.digits import UNDEFINED, four_digits
 from ensemble_deid.note.span import Span
-
-# A stretch of a note with its gold and system annotations marked.
-
 
 AROUND = 90
 """Characters of context shown on either side of an error."""
@@ -225,15 +221,11 @@ def _css(kind: ErrorKind) -> str:
     return kind.replace(" ", "-")
 
 
-# The report's most frequent missed and spurious words.
-
-
 MOST_WORDS = 25
 """Lines of each table."""
 
 
 def words_section(errors: ErrorList, pairs: Mapping[str, Pair]) -> Html:
-    """List the words that are most often missed or spurious, with their labels and in how many notes."""
     kinds: tuple[ErrorKind, ...] = ("missed", "spurious")
     tables = [
         data_table(

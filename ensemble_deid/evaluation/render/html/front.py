@@ -1,10 +1,10 @@
 """The report's first pages: the record for those who decide on a system's use, the summary, and what leaks."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from ensemble_deid.evaluation.bootstrap import Share
 from ensemble_deid.evaluation.error_list import ErrorList
-from ensemble_deid.evaluation.evaluate import Evaluation
+from ensemble_deid.evaluation.evaluate import Estimate, Evaluation
 from ensemble_deid.evaluation.leaks import LeakView
 from ensemble_deid.evaluation.render.figures import (
     ROWS_OVERLAP,
@@ -15,10 +15,8 @@ from ensemble_deid.evaluation.render.figures import (
     side_text,
     site_lines,
 )
-from ensemble_deid.evaluation.render.html.labels import interval_in_percent, verdict
-from ensemble_deid.evaluation.render.html.markup import Html, element
-from ensemble_deid.evaluation.render.html.tables import data_table, named, score_row, section
-from ensemble_deid.evaluation.scores import Estimate
+from ensemble_deid.evaluation.render.html.labels import interval_in_percent, score_row, verdict
+from ensemble_deid.evaluation.render.html.markup import Html, data_table, element, named, section
 from ensemble_deid.evaluation.subgroups import Subgroups
 from ensemble_deid.evaluation.views import VIEWS
 from ensemble_deid.note.digits import figure, percent
@@ -26,20 +24,13 @@ from ensemble_deid.note.digits import figure, percent
 _SIGNATURES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class FrontPage:
-    """What the first page records of the system and the notes: names and what is said of them, in order."""
-
-    facts: tuple[tuple[str, str], ...]
-
-
-def front_section(front: FrontPage, evaluation: Evaluation, subgroups: Subgroups) -> Html:
+def front_section(facts: Sequence[tuple[str, str]], evaluation: Evaluation, subgroups: Subgroups) -> Html:
     """Put on one page the record of what was scored, what leaks, which groups fare worse, and lines to sign on."""
     worse = any(group.worse for group in subgroups.groups)
     return section(
         "front",
         "Record",
-        data_table("What was scored.", ("", ""), front.facts, words=2),
+        data_table("What was scored.", ("", ""), facts, words=2),
         _leaks(evaluation),
         *(element("p", line) for line in site_lines(evaluation)),
         element("p", f"Groups of annotations: {verdict(subgroups.groups)}", class_="flag" if worse else None),
@@ -59,7 +50,6 @@ def _leaks(evaluation: Evaluation) -> Html:
 
 
 def _rows(view: LeakView) -> list[tuple[str, ...]]:
-    """Return the leak rates: name, count, total, rate and upper bound."""
     return [
         ("Notes with a direct identifier left", *_cells(view.direct.notes)),
         ("Patients with a direct identifier left", *_cells(view.direct.patients)),
@@ -75,9 +65,6 @@ def _sign_off() -> Html:
     body = element("tbody", *[element("tr", *[element("td", "")] * len(columns))] * _SIGNATURES)
     caption = element("caption", element("strong", "Sign-off."))
     return element("table", caption, element("thead", head), body, class_="sign")
-
-
-# The first look: what was scored, the figures that matter most, all views, and what is missed.
 
 
 _UNITS = {"entity": "annotations", "token": "tokens in annotations"}
@@ -129,7 +116,6 @@ def _tiles(evaluation: Evaluation) -> list[Html]:
 
 
 def _missed(evaluation: Evaluation, errors: ErrorList) -> Html:
-    """Put the figures of what is missed side by side, each with its unit and definition."""
     strict, tokens, leaks = evaluation.score().counts, evaluation.score("token-binary").counts, evaluation.leaks
     rows: list[tuple[str, str, Share]] = [
         (
@@ -187,9 +173,6 @@ def _tile(name: str, value: str, beside: str, definition: str) -> Html:
     )
 
 
-# What a reader could still see.
-
-
 _LEAK = (
     "An annotation leaks when at least one of its letters or digits does, and leaks entirely when all of them do. "
     "At most: the exact one-sided 95% upper bound of the rate, as if each were independent, which patients are."
@@ -197,7 +180,7 @@ _LEAK = (
 
 
 def leak_section(evaluation: Evaluation, *, brief: bool = False) -> Html:
-    """Say what leaks at all, by label, by number of errors in a note and by kind of note; `brief` ends with labels."""
+    """Say what leaks: at all, by label and, unless `brief`, by errors in a note and kind of note."""
     view = evaluation.leaks
     characters = view.characters
     line = (

@@ -3,18 +3,25 @@
 from collections.abc import Mapping, Sequence
 
 from ensemble_deid.evaluation.error_list import ErrorList
-from ensemble_deid.evaluation.evaluate import Evaluation
-from ensemble_deid.evaluation.render.html.markup import Html, element
-from ensemble_deid.evaluation.render.html.tables import breakable, data_table, score_row, scroll, section
-from ensemble_deid.evaluation.scores import Estimate, Resampling
+from ensemble_deid.evaluation.evaluate import Estimate, Evaluation, Resampling, Score
+from ensemble_deid.evaluation.render.figures import interval_text
+from ensemble_deid.evaluation.render.html.markup import (
+    Html,
+    breakable,
+    data_table,
+    element,
+    named,
+    number,
+    scroll,
+    section,
+)
 from ensemble_deid.evaluation.subgroups import LEVEL, MIN_PATIENTS, Subgroup, Subgroups
-from ensemble_deid.note.digits import percent
+from ensemble_deid.note.digits import figure, percent
 
 NONE = "∅"
 
 
 def label_section(evaluation: Evaluation) -> Html:
-    """Strict figures of each label, category and subset, with bars."""
     parts = (("label", "By label"), ("category", "By category"), ("subset", "HIPAA and the groups A-D"))
     tables = [
         data_table(
@@ -32,7 +39,6 @@ def label_section(evaluation: Evaluation) -> Html:
 
 
 def confusion_section(errors: ErrorList) -> Html:
-    """The confusion matrix of annotations with the same offsets or overlapping ones."""
     names = sorted({name for both in errors.confusion for name in both if name is not None})
     if not names:
         return section("confusion", "Confusion of labels", element("p", "There is nothing to confuse."))
@@ -85,17 +91,11 @@ def _confusion_cells(
     return cells
 
 
-# The report's section on groups of annotations: is PHI hidden as well in each of them as in the rest?
-
-
 _HEADER = ("Group", "Annotations", "Patients", "Hidden", "Interval", "The rest", "Adjusted p", "Verdict")
 
 
 def subgroup_section(subgroups: Subgroups, resampling: Resampling, *, brief: bool = False) -> Html:
-    """List the groups of each dimension with their recall, and flag those that fare worse than the rest.
-
-    `brief` counts groups of few patients instead of listing them.
-    """
+    """List the groups of each dimension, worse ones flagged; `brief` counts groups of few patients instead."""
     dimensions = list(dict.fromkeys(group.dimension for group in subgroups.groups))
     found = {name: [g for g in subgroups.groups if g.dimension == name] for name in dimensions}
     tables = [_table(dimension, groups, brief=brief) for dimension, groups in found.items()]
@@ -160,3 +160,36 @@ def interval_in_percent(estimate: Estimate) -> str:
     if interval is None or interval.low is None or interval.high is None:
         return ""
     return f"{percent(interval.low)} to {percent(interval.high)}"
+
+
+def score_row(name: str, score: Score, *, definition: str = "", with_bar: bool = False) -> tuple[str | Html, ...]:
+    """Return a table row: the name (and what it means), F1 as a bar where wanted, the three figures, TP, FP and FN."""
+    bars = [element("td", _bar(score.f1, name=f"F1 of {name}"), class_="drawn")] if with_bar else []
+    return (
+        named(name, definition) if definition else name,
+        *bars,
+        *(_estimate_cell(estimate) for estimate in (score.precision, score.recall, score.f1)),
+        *(f"{count:,}" for count in (score.counts.tp, score.counts.fp, score.counts.fn)),
+    )
+
+
+def _bar(estimate: Estimate, *, name: str) -> Html:
+    """Draw a figure between 0 and 1, its interval as a line with ends; an empty track where undefined."""
+    parts = [element("rect", x=0, y=4, width=120, height=12, fill="none", stroke="var(--line)")]
+    text = f"{name}: undefined"
+    if estimate.value is not None:
+        text = f"{name}: {estimate.value:.4f}"
+        parts.append(element("rect", x=0, y=4, width=number(120 * estimate.value), height=12, fill="var(--bar)"))
+    interval = estimate.interval
+    if interval is not None and interval.low is not None and interval.high is not None:
+        low, high = 120 * interval.low, 120 * interval.high
+        path = f"M{number(low)} 6V14M{number(low)} 10H{number(high)}M{number(high)} 6V14"
+        parts.append(element("path", d=path, stroke="var(--ink)", fill="none", stroke_width="1.5"))
+    return element(
+        "svg", *parts, viewBox="-2 0 124 20", width=124, height=20, role="img", aria_label=text, focusable="false"
+    )
+
+
+def _estimate_cell(estimate: Estimate) -> Html:
+    interval = interval_text(estimate.interval).strip()
+    return element("td", figure(estimate.value), element("small", interval) if interval else None)

@@ -1,6 +1,6 @@
-"""Build HTML whose text is escaped unless it was built here."""
+"""HTML whose text is escaped unless it was built here: elements, pages without scripts, sections and tables."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 
 _VOID = frozenset({"meta", "input", "br", "hr"})
@@ -15,6 +15,7 @@ class Html(str):
 
 
 Child = str | Html | None
+CONTAINS_PHI = "This page contains protected health information (PHI)."
 
 
 def element(tag: str, /, *children: Child, **attributes: Attribute) -> Html:
@@ -37,6 +38,11 @@ def join(children: Iterable[Child], between: str = "") -> Html:
     return Html(between.join(parts))
 
 
+def phi_warning(rest: str, *, tag: str = "p", strong: str = CONTAINS_PHI) -> Html:
+    """Return the framed line that begins a page with PHI."""
+    return element(tag, element("strong", strong), rest, class_="warning", role="note")
+
+
 def whole_page(head: Html, body: Html) -> str:
     """Return the text of a page that can be written to a file as UTF-8."""
     page = f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
@@ -57,7 +63,6 @@ def static_page(title: str, body: Html, *, style: str) -> str:
 
 
 def static_head(title: str, *, style: str) -> Html:
-    """Return the head of such a page."""
     return page_head(title, style=style + PRINTED, policy=NO_SCRIPTS)
 
 
@@ -84,3 +89,68 @@ def _attribute(key: str, value: Attribute) -> str:
         return ""
     name = key.rstrip("_").replace("_", "-")
     return f" {name}" if value is True else f' {name}="{escape(str(value))}"'
+
+
+def section(name: str, title: str, *children: Child) -> Html:
+    """Return a section that the page's own links reach by `name`."""
+    return element(
+        "section", element("h2", title, id=f"{name}-title"), *children, id=name, aria_labelledby=f"{name}-title"
+    )
+
+
+def scroll(name: str, child: Html) -> Html:
+    """Let a wide table scroll on its own, also by keyboard, under a line that says so where it is cut off."""
+    return element(
+        "div",
+        element("p", "Scroll sideways for more columns →", class_="cue screen", aria_hidden="true"),
+        element("div", child, class_="scroll", tabindex=0, role="region", aria_label=name),
+        class_="table",
+    )
+
+
+def data_table(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[str | Html]], *, note: str = "", words: int = 1
+) -> Html:
+    """Return a captioned table whose first column names its rows and whose first `words` columns hold words.
+
+    Cells that are whole `td` elements already stand as they are.
+    """
+    head = [_cell("th", name, as_words=i < words, scope="col") for i, name in enumerate(header)]
+    body = [
+        element(
+            "tr",
+            element("th", breakable(row[0]), scope="row"),
+            *(_cell("td", cell, as_words=i < words) for i, cell in enumerate(row[1:], start=1)),
+        )
+        for row in rows
+    ]
+    table = element(
+        "table",
+        element("caption", element("strong", title), f" {note}" if note else ""),
+        element("thead", element("tr", *head)),
+        element("tbody", *body),
+    )
+    return scroll(title, table)
+
+
+def number(value: float) -> str:
+    """Return a length or place in a drawing, without invisible digits."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def named(name: str, definition: str) -> Html:
+    return join([name, element("small", definition, class_="soft meaning")])
+
+
+def breakable(name: str | Html) -> Html:
+    """Let a long label be broken after its hyphens and underscores, and nowhere else."""
+    if isinstance(name, Html):
+        return name
+    return join(name.split("_"), "_<wbr>")
+
+
+def _cell(tag: str, cell: str | Html, *, as_words: bool, scope: str | None = None) -> Html:
+    if isinstance(cell, Html) and cell.startswith("<td"):
+        return cell
+    child = breakable(cell) if as_words else cell
+    return element(tag, child, class_="text" if as_words else None, scope=scope)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ensemble_deid.atomic import open_atomically
-from ensemble_deid.evaluation.render.html.markup import Html, element, join, static_head
+from ensemble_deid.evaluation.render.html.markup import Html, element, join, phi_warning, static_head
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import I2B2_CATEGORIES, category_of
@@ -82,7 +82,6 @@ class NotesPage:
         self.withheld.append(problem)
 
     def finish(self) -> None:
-        """Add what was found over all notes and which notes are missing."""
         rows = [f"{label} {n:,}" for label, n in sorted(self.labels.items(), key=lambda item: (-item[1], item[0]))]
         problems = [element("li", problem) for problem in self.withheld]
         parts = [element("p", f"Notes: {self.notes:,}. Spans by label: {', '.join(rows) or 'none'}.")]
@@ -98,9 +97,9 @@ class NotesPage:
 
 @contextmanager
 def notes_page(path: Path, *, title: str, about: str = _ABOUT) -> Iterator[NotesPage]:
-    """Give a page that becomes the file `path` when the block ends without an error; `about` says what it shows.
+    """Give a page that becomes the file `path` when the block ends without an error; it loads nothing and runs nothing.
 
-    It loads nothing and runs nothing: no note can make it do so. Raises OSError, which names `path`.
+    Raises OSError, which names `path`.
     """
     with open_atomically(path) as stream:
         page = NotesPage(stream)
@@ -108,8 +107,7 @@ def notes_page(path: Path, *, title: str, about: str = _ABOUT) -> Iterator[Notes
         stream.write(b'<!DOCTYPE html>\n<html lang="en">')
         page._write(static_head(title, style=_STYLE))
         stream.write(b"<body>")
-        strong = element("strong", "This page contains protected health information (PHI).")
-        warning = element("p", strong, " Keep it where the notes are kept.", class_="warning", role="note")
+        warning = phi_warning(" Keep it where the notes are kept.")
         page._write(join([warning, element("h1", title), element("p", about), element("p", join(legend, " "))]))
         yield page
         page.finish()

@@ -16,10 +16,18 @@ from ensemble_deid.evaluation.operating_points import OperatingPoints
 from ensemble_deid.evaluation.pairs import Pair, keep_labels, pair_documents, select_labels
 from ensemble_deid.evaluation.render.html.curves import curve_section
 from ensemble_deid.evaluation.render.html.errors import error_section, words_section
-from ensemble_deid.evaluation.render.html.front import FrontPage, front_section, leak_section, summary_section
+from ensemble_deid.evaluation.render.html.front import front_section, leak_section, summary_section
 from ensemble_deid.evaluation.render.html.labels import confusion_section, label_section, subgroup_section
-from ensemble_deid.evaluation.render.html.markup import NO_SCRIPTS, Html, element, join, page_head, whole_page
-from ensemble_deid.evaluation.render.html.tables import section
+from ensemble_deid.evaluation.render.html.markup import (
+    NO_SCRIPTS,
+    Html,
+    element,
+    join,
+    page_head,
+    phi_warning,
+    section,
+    whole_page,
+)
 from ensemble_deid.evaluation.subgroups import Subgroups, measure_subgroups
 from ensemble_deid.evaluation.views import VIEWS
 from ensemble_deid.note.document import Document
@@ -63,7 +71,7 @@ def render_report(
     threshold: float = 0.0,
     operating: OperatingPoints | None = None,
     warnings: Sequence[str] = (),
-    front: FrontPage | None = None,
+    facts: Sequence[tuple[str, str]] | None = None,
     part: ReportPart = "whole",
     seen: Set[str] | None = None,
     name_lists: Mapping[str, Set[str]] | None = None,
@@ -76,14 +84,12 @@ def render_report(
 ) -> str:
     """Return the report as one HTML page that loads nothing; it contains PHI unless `include_text` is False.
 
-    `votes` maps each submodel's name to its own output, notes by id, to be shown at each error. `scored` has all
-    that the system gives a score, of which `system` is what it keeps at its `threshold`: the curves go over all of
-    it (without it, over `system`). `operating` adds operating points that were chosen elsewhere. `warnings` stand
-    before everything else. `front` makes a first page for those who decide on the system's use. `part` is the whole
-    report, the summary (a few printed pages that quote no note), or the errors alone. `seen` and `name_lists` are those
-    of `measure_subgroups`. Without text the
-    page holds no word of any note, but still note ids, kinds, labels and offsets. The other options are those of
-    `evaluate`. Raises EvaluationError when the documents do not match.
+    `votes` maps each submodel's name to its own output, to be shown at each error. `scored` has all that the system
+    gives a score, of which `system` is what it keeps at its `threshold`: the curves go over all of it. `operating` adds
+    operating points that were chosen elsewhere, `warnings` stand before everything else, `facts` (names and what is
+    said of them) make a first page. `seen` and `name_lists` are those of `measure_subgroups`. Without text no word of a
+    note is on the page, but ids, kinds, labels and offsets are. The other options are those of `evaluate`. Raises
+    EvaluationError when the documents do not match.
     """
     include_text = include_text and part != "summary"
     result = evaluate(gold, system, labels=labels, kind_key=kind_key, resamples=resamples, level=level, seed=seed)
@@ -98,7 +104,7 @@ def render_report(
     curve = _curve(golds, systems if scored is None else scored, labels=result.labels, view=curve_view)
     spans_by_model = {model: {note.id: note.spans for note in notes} for model, notes in (votes or {}).items()}
     sections = {
-        "front": front_section(front, result, subgroups) if front else None,
+        "front": front_section(facts, result, subgroups) if facts else None,
         "summary": summary_section(result, errors),
         "leaks": leak_section(result, brief=part == "summary"),
         "subgroups": subgroup_section(subgroups, result.resampling, brief=part == "summary"),
@@ -160,26 +166,25 @@ def _head(title: str) -> Html:
 
 def _head_of_page(title: str, warnings: Sequence[str], *, include_text: bool) -> Html:
     if include_text:
-        strong = "This page contains protected health information (PHI)."
-        rest = (
+        warning = phi_warning(
             " It quotes the notes with the names, dates and numbers that were to be removed. Keep it where the notes "
-            "themselves are kept, and do not send it or publish it."
+            "themselves are kept, and do not send it or publish it.",
+            tag="div",
         )
     else:
-        strong = "This page may still identify patients."
         rest = " It quotes no note text, but note ids, kinds of notes, labels and positions remain."
+        warning = phi_warning(rest, tag="div", strong="This page may still identify patients.")
     return join(
         [
             element("a", "Skip to the content", href="#main", class_="skip"),
-            element("div", element("strong", strong), rest, class_="warning", role="note"),
-            *(element("div", element("strong", "Warning."), f" {w}.", class_="warning", role="note") for w in warnings),
+            warning,
+            *(phi_warning(f" {one}.", tag="div", strong="Warning.") for one in warnings),
             element("header", element("h1", title), class_="top"),
         ]
     )
 
 
 def _held_notes(errors: ErrorList, pairs: Mapping[str, Pair]) -> dict[str, int]:
-    """Number the notes with errors that the page contains in full."""
     held: dict[str, int] = {}
     room = MOST_NOTE_TEXT
     for error in errors.errors:
@@ -213,9 +218,6 @@ def _as_script_data(data: object) -> Html:
     return Html(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
 
 
-# How to read the report: definitions and keys.
-
-
 _TERMS: tuple[tuple[str, str], ...] = (
     ("Precision (PPV)", "of what the system gave, the share that is right"),
     ("Recall (sensitivity)", "of what is gold, the share that the system found"),
@@ -230,7 +232,6 @@ _TERMS: tuple[tuple[str, str], ...] = (
 
 
 def _guide() -> Html:
-    """Define the page's figures, and name the keys."""
     views = [(view.name, view.definition) for view in VIEWS.values()]
     items = [part for term, meaning in (*_TERMS, *views) for part in (element("dt", term), element("dd", meaning))]
     j, k, escape = (element("kbd", key) for key in ("j", "k", "Esc"))
