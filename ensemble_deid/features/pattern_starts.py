@@ -106,9 +106,11 @@ class _Walk:
         if kind is op.BRANCH:
             return {one for items in value[1] for one in self.sequence(items, flags, opened)}
         if kind in (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT):
-            return self._repeat(*value, flags, opened)
+            least, most, items = value
+            return self._repeat(least, most, items, flags, opened)
         if kind in (op.ASSERT, op.ASSERT_NOT):
-            return _after(_behind(kind, *value, flags), opened)
+            direction, items = value
+            return _after(_behind(kind, direction, items, flags), opened)
         if kind is op.AT and value is op.AT_BOUNDARY:
             edges = ((_WORD | _OTHER, _ALL & ~_WORD), (_ALL & ~_WORD, _WORD | _OTHER))
             return {kept for before, then in edges for kept in _after(before, opened, then)}
@@ -161,8 +163,8 @@ def _sets(kind: Any, value: Any, flags: int) -> _Sets | None:
     for part, given in value:
         if part is op.NEGATE:
             continue
-        bounds = given if part is op.RANGE else (given, given)
-        sets = _CLASSES[given] if part is op.CATEGORY else _range(*bounds, flags)
+        low, high = given if part is op.RANGE else (given, given)
+        sets = _CLASSES[given] if part is op.CATEGORY else _range(low, high, flags)
         surely, possibly = surely | sets[0], possibly | sets[1]
     found = surely, possibly
     return _not(found) if value[0][0] is op.NEGATE else found
