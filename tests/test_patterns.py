@@ -15,6 +15,7 @@ from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import CorpusError, RuleError
 from ensemble_deid.features import patterns as patterns_module
 from ensemble_deid.features.compiled_patterns import cache_directory, read_compiled
+from ensemble_deid.features.pattern_starts import StartTable, beginnings
 from ensemble_deid.features.patterns import (
     Pattern,
     PatternSet,
@@ -305,3 +306,37 @@ group = "day"
     path.chmod(0o666)
     assert read_compiled(source) == {}
     assert read_compiled(source + "# another") == {}
+
+
+_STARTS = (
+    r"(?<![\w-])(?:in|of)\b ?\d{2,}",
+    r"(?<=, )[^a]\b(?i:k+)",
+    r"(?m:^)\s*(?:ab|b){2}",
+    r"(?=[A-Z])(?!x).[a-z]*\W",
+    r"(a)?(?(1)b|\S)[^\s\d]",
+    r"(?<!\S)(?<!in )(?>a|b)++(?-i:ß|.)",
+    r"\b(\w)\1(?:\w|\B.)+?$",
+)
+
+
+@given(text=st.text(st.sampled_from("aAbkK\u212axß1é٣ \n\x1c,-in"), max_size=40), flags=st.sampled_from((0, 2, 8, 128)))
+@settings(max_examples=200, deadline=None)
+def test_a_pattern_is_tried_wherever_it_can_begin(text: str, flags: int) -> None:
+    for source in _STARTS:
+        known = beginnings(source, flags)
+        assert known
+        (starts,) = StartTable([known]).starts(text)
+        found = [match.start() for match in regex.compile(source, flags).finditer(text, overlapped=True)]
+        assert starts is not None
+        assert set(found) <= set(starts), source
+        # A text this long is not worth searching from end to end.
+        texts = (text, text + " " * 40 * (len(text) + 1))
+        pattern = Pattern("p", "DATE", regex.compile(source, flags))
+        for each in texts:
+            assert pattern.matches(each, starts=StartTable([known]).starts(each)[0]) == pattern.matches(each), source
+
+
+@pytest.mark.parametrize("source", [r"(?:ab){e<=1}", r"[[:alpha:]]b", r"\p{Lu}b", r"a*", r"(?=a)", r"a\Kb"])
+def test_a_pattern_that_only_its_own_library_reads_is_tried_everywhere(source: str) -> None:
+    assert beginnings(source, 0) == b""
+    assert StartTable([b"", beginnings("ab", 0)]).starts("cab") == [None, [1]]

@@ -18,10 +18,11 @@ import regex
 from regex import _regex
 
 from ensemble_deid.atomic import write_bytes_atomically
+from ensemble_deid.features.pattern_starts import FORMAT
 from ensemble_deid.parsing import strict_json
 
-Compiled = dict[tuple[str, int], regex.Pattern[str]]
-"""(regex text, flags) -> compiled regex."""
+Compiled = dict[tuple[str, int], tuple[regex.Pattern[str], bytes]]
+"""(regex text, flags) -> compiled regex, and its `beginnings`."""
 
 
 def cache_directory() -> Path:
@@ -47,7 +48,7 @@ def read_compiled(source: str) -> Compiled:
 
 def keep_compiled(source: str, compiled: Compiled) -> None:
     """Cache compiled regexes for the text of a pattern file, if possible."""
-    kept = [_content(text, flags, found) for (text, flags), found in compiled.items()]
+    kept = [_content(text, flags, *found) for (text, flags), found in compiled.items()]
     content = json.dumps([one for one in kept if one is not None]).encode()
     with suppress(OSError, RuntimeError):
         path = _path(source)
@@ -56,11 +57,11 @@ def keep_compiled(source: str, compiled: Compiled) -> None:
 
 
 def _path(source: str) -> Path:
-    named = hashlib.sha256(f"{regex.__version__}\0{source}".encode()).hexdigest()
+    named = hashlib.sha256(f"{FORMAT}\0{regex.__version__}\0{source}".encode()).hexdigest()
     return cache_directory() / f"patterns-{named[:32]}.json"
 
 
-def _content(text: str, flags: int, compiled: regex.Pattern[str]) -> dict[str, Any] | None:
+def _content(text: str, flags: int, compiled: regex.Pattern[str], begins: bytes) -> dict[str, Any] | None:
     """Return the parts of a compiled regex; None for one with named lists, which no pattern has."""
     _, all_flags, code, groups, _, lists, _, offset, required, required_flags, count = compiled._pickled_data
     if lists or not isinstance(code, bytes):
@@ -73,10 +74,11 @@ def _content(text: str, flags: int, compiled: regex.Pattern[str]) -> dict[str, A
         "groups": groups,
         "required": [offset, list(required), required_flags],
         "count": count,
+        "begins": base64.b64encode(begins).decode(),
     }
 
 
-def _restored(content: Mapping[str, Any]) -> regex.Pattern[str]:
+def _restored(content: Mapping[str, Any]) -> tuple[regex.Pattern[str], bytes]:
     groups = dict(content["groups"])
     offset, required, required_flags = content["required"]
     numbered = {number: name for name, number in groups.items()}
@@ -93,4 +95,4 @@ def _restored(content: Mapping[str, Any]) -> regex.Pattern[str]:
         tuple(required),
     )
     found: regex.Pattern[str] = _regex.compile(*parts, required_flags, content["count"])
-    return found
+    return found, base64.b64decode(content["begins"])

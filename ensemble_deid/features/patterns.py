@@ -25,8 +25,9 @@ import json
 import re
 import time
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ import regex
 
 from ensemble_deid.errors import CorpusError, RuleError
 from ensemble_deid.features.compiled_patterns import Compiled, keep_compiled, read_compiled
+from ensemble_deid.features.pattern_starts import StartTable, beginnings
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import normalised_literals
 from ensemble_deid.note.reading import read
@@ -52,6 +54,7 @@ _SECONDS = 5.0
 # The patterns of this project take some 6 microseconds a character altogether.
 _SECONDS_PER_CHARACTER = 2e-4
 _FRESH = 0.01
+_CHARACTERS_A_START = 16
 
 
 class TimeLimit:
@@ -88,6 +91,7 @@ class Pattern:
     negative: tuple[str, ...] = ()
     confidence: float | None = None
     enforce: bool = False
+    begins: bytes = field(default=b"", repr=False)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pattern) and self._parts() == other._parts()
@@ -109,10 +113,15 @@ class Pattern:
             self.enforce,
         )
 
-    def matches(self, text: str, *, limit: TimeLimit | None = None) -> list[tuple[int, int]]:
-        """Return the places of the PHI group of every match that has one. Raises TimeoutError at the limit."""
+    def matches(
+        self, text: str, *, limit: TimeLimit | None = None, starts: Sequence[int] | None = None
+    ) -> list[tuple[int, int]]:
+        """Return the places of the PHI group of every match that has one. Raises TimeoutError at the limit.
+
+        With `starts` only matches that begin there are searched.
+        """
         places = []
-        for match in self.regex.finditer(text, timeout=None if limit is None else limit.left()):
+        for match in self._found(text, limit, starts):
             start, end = match.span(self.group)
             if start < end:
                 places.append((start, end))
@@ -121,14 +130,32 @@ class Pattern:
                 limit.left()
         return places
 
+    def _found(self, text: str, limit: TimeLimit | None, starts: Sequence[int] | None) -> Iterator[regex.Match[str]]:
+        # A match that is tried at a place takes as long as a search over some 16 characters.
+        if starts is None or len(starts) * _CHARACTERS_A_START > len(text):
+            yield from self.regex.finditer(text, timeout=None if limit is None else limit.left())
+            return
+        after = 0
+        for start in starts:
+            if start >= after:
+                match = self.regex.match(text, start, timeout=None if limit is None else limit.left())
+                if match is not None:
+                    after = match.end()
+                    yield match
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class PatternSet:
     """The patterns of one file, in order of precedence, and its text, which contains the words of its word lists."""
 
     name: str
     patterns: tuple[Pattern, ...]
     source: str
+
+    @cached_property
+    def starts(self) -> StartTable:
+        """Where in a text the patterns can begin."""
+        return StartTable([pattern.begins for pattern in self.patterns])
 
     @property
     def labels(self) -> frozenset[str]:
@@ -159,9 +186,9 @@ def find_all(patterns: PatternSet, document: Document) -> list[Span]:
     """
     limit = TimeLimit(_SECONDS + _SECONDS_PER_CHARACTER * len(document.text))
     spans = []
-    for pattern in patterns.patterns:
+    for pattern, starts in zip(patterns.patterns, patterns.starts.starts(document.text), strict=True):
         try:
-            places = pattern.matches(document.text, limit=limit)
+            places = pattern.matches(document.text, limit=limit, starts=starts)
         except TimeoutError:
             raise CorpusError(f"{document.id}: the pattern {pattern.name} takes too long on this note") from None
         spans += [Span(start, end, pattern.label, 1.0, pattern.name) for start, end in places]
@@ -274,8 +301,8 @@ def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str, kno
         source = _expand(table["regex"], words, place, verbose=bool(flags & regex.X))
         key = (normalised_literals(source), flags)
         if key not in known:
-            known[key] = regex.compile(*key)
-        compiled = known[key]
+            known[key] = regex.compile(*key), beginnings(*key)
+        compiled, begins = known[key]
     except (regex.error, RecursionError, OverflowError) as error:
         raise RuleError(f"{place}: the regex does not compile: {error}") from None
     group = table.get("group", 0)
@@ -297,6 +324,7 @@ def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str, kno
         negative=tuple(table.get("negative", ())),
         confidence=confidence,
         enforce=enforce,
+        begins=begins,
     )
 
 

@@ -1,0 +1,219 @@
+"""Where in a text a pattern can begin to match: elsewhere it need not be tried.
+
+The first characters of what a regex matches are read from its parse by Python's `re`. They are a superset: what `re`
+and `regex` take differently, and any character beyond ASCII, always counts as one. A regex that `re` cannot parse, or
+that can match nothing, is tried everywhere.
+"""
+
+import re
+import warnings
+import zlib
+from collections.abc import Iterable, Sequence
+from re import _constants as op  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any
+
+import numpy as np
+
+from ensemble_deid.arrays import Flags
+
+Beginning = tuple[int, ...]
+"""Sets of characters, as bits: of the one before the match, then of its first ones; after the last any may follow."""
+FORMAT = 1
+"""To be raised when `beginnings` gives something else."""
+_LENGTH = 5
+_MOST = 400
+_SYMBOLS = 129
+_OTHER = 1 << 128
+"""All characters that are not ASCII, and what lies beyond the text."""
+_ALL = (1 << _SYMBOLS) - 1
+_ASCII = _ALL & ~_OTHER
+
+
+def _bits(codes: Iterable[int]) -> int:
+    return sum(1 << code for code in codes)
+
+
+_DIGIT = _bits(range(48, 58))
+_UPPER, _LOWER = _bits(range(65, 91)), _bits(range(97, 123))
+_WORD = _DIGIT | _UPPER | _LOWER | 1 << 95
+_SPACE = _bits([*range(9, 14), 32])
+# `re` counts four control characters as white space, `regex` does not.
+_MAYBE_SPACE = _SPACE | _bits(range(28, 32))
+_LINE_START = {True: 1 << 10 | _OTHER, False: _OTHER}
+# Of `regex` alone are fuzzy matching and POSIX classes, which `re` reads as plain characters.
+_OF_REGEX = re.compile(r"\{(?!\d*,?\d*\})|\[\^?\[|\[:\^?\w+:\]")
+
+_Sets = tuple[int, int]
+"""The characters that an item surely matches, and all that it can match."""
+
+
+def _not(sets: _Sets) -> _Sets:
+    return _ASCII & ~sets[1], _ALL & ~sets[0]
+
+
+_CLASSES: dict[Any, _Sets] = {
+    op.CATEGORY_DIGIT: (_DIGIT, _DIGIT | _OTHER),
+    op.CATEGORY_WORD: (_WORD, _WORD | _OTHER),
+    op.CATEGORY_SPACE: (_SPACE, _MAYBE_SPACE | _OTHER),
+}
+_CLASSES |= {
+    op.CATEGORY_NOT_DIGIT: _not(_CLASSES[op.CATEGORY_DIGIT]),
+    op.CATEGORY_NOT_WORD: _not(_CLASSES[op.CATEGORY_WORD]),
+    op.CATEGORY_NOT_SPACE: _not(_CLASSES[op.CATEGORY_SPACE]),
+}
+
+
+def beginnings(source: str, flags: int) -> bytes:
+    """Return what `StartTable` needs of a regex; nothing where it is to be tried everywhere."""
+    if _OF_REGEX.search(source):
+        return b""
+    try:
+        with warnings.catch_warnings(action="error"):
+            tree = parser.parse(source, flags)
+    except (re.error, Warning, RecursionError, OverflowError):
+        return b""
+    if tree.getwidth()[0] == 0:
+        return b""
+    walk = _Walk()
+    walk.done |= walk.sequence(tree, tree.state.flags, {(_ALL, _ALL)})
+    return zlib.compress(b"".join(np.packbits(_pairs(walk.done, place)).tobytes() for place in range(_LENGTH)))
+
+
+class _Walk:
+    """A way through a parse: the beginnings that are `done`, and open ones, whose last set the next character is in."""
+
+    def __init__(self) -> None:
+        self.done: set[Beginning] = set()
+
+    def sequence(self, items: Iterable[tuple[Any, Any]], flags: int, opened: set[Beginning]) -> set[Beginning]:
+        """Return the open beginnings, each followed by what the items match."""
+        for kind, value in items:
+            if len(opened) > _MOST:
+                self.done |= opened
+                return set()
+            opened = self._item(kind, value, flags, opened)
+        return opened
+
+    def _item(self, kind: Any, value: Any, flags: int, opened: set[Beginning]) -> set[Beginning]:
+        if (sets := _sets(kind, value, flags)) is not None:
+            return self._character(sets[1], opened)
+        if kind is op.SUBPATTERN:
+            _, added, removed, items = value
+            return self.sequence(items, (flags | added) & ~removed, opened)
+        if kind is op.ATOMIC_GROUP:
+            return self.sequence(value, flags, opened)
+        if kind is op.BRANCH:
+            return {one for items in value[1] for one in self.sequence(items, flags, opened)}
+        if kind in (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT):
+            least, most, items = value
+            return self._repeat(least, most, items, flags, opened)
+        if kind in (op.ASSERT, op.ASSERT_NOT):
+            direction, items = value
+            return _after(_behind(kind, direction, items, flags), opened)
+        if kind is op.AT and value is op.AT_BOUNDARY:
+            edges = ((_WORD | _OTHER, _ALL & ~_WORD), (_ALL & ~_WORD, _WORD | _OTHER))
+            return {kept for before, then in edges for kept in _after(before, opened, then)}
+        if kind is op.AT:
+            starts = value in (op.AT_BEGINNING, op.AT_BEGINNING_STRING)
+            several = value is op.AT_BEGINNING and bool(flags & re.MULTILINE)
+            return _after(_LINE_START[several] if starts else _ALL, opened)
+        self.done |= opened
+        return set()
+
+    def _character(self, allowed: int, opened: set[Beginning]) -> set[Beginning]:
+        longer = _after(_ALL, opened, allowed)
+        self.done |= {one for one in longer if len(one) > _LENGTH}
+        return {(*one, _ALL) for one in longer if len(one) <= _LENGTH}
+
+    def _repeat(self, least: int, most: int, items: Any, flags: int, opened: set[Beginning]) -> set[Beginning]:
+        found: set[Beginning] = set()
+        for times in range(min(int(most), least + _LENGTH) + 1):
+            if times >= least:
+                found |= opened
+            opened = self.sequence(items, flags, opened)
+        return found
+
+
+def _after(before: int, opened: set[Beginning], then: int = _ALL) -> set[Beginning]:
+    """Return the open beginnings whose last character is in `before` and whose next in `then`, as far as they can."""
+    narrowed = ((*one[:-2], one[-2] & before, one[-1] & then) for one in opened)
+    return {one for one in narrowed if one[-2] and one[-1]}
+
+
+def _behind(kind: Any, direction: int, items: Sequence[tuple[Any, Any]], flags: int) -> int:
+    """Return where a character can be before a place that looks behind; any elsewhere."""
+    sets = _sets(*items[-1], flags) if direction < 0 and len(items) else None
+    if sets is None or (kind is op.ASSERT_NOT and len(items) > 1):
+        return _ALL
+    return sets[1] | _OTHER if kind is op.ASSERT else _not(sets)[1]
+
+
+def _sets(kind: Any, value: Any, flags: int) -> _Sets | None:
+    """Return what one item of a parse matches, None where it is not one character."""
+    if kind is op.ANY:
+        return 0, _ALL
+    if kind is op.NOT_LITERAL:
+        return _not(_range(value, value, flags))
+    if kind is op.LITERAL:
+        return _range(value, value, flags)
+    if kind is not op.IN:
+        return None
+    surely = possibly = 0
+    for part, given in value:
+        if part is op.NEGATE:
+            continue
+        low, high = given if part is op.RANGE else (given, given)
+        sets = _CLASSES[given] if part is op.CATEGORY else _range(low, high, flags)
+        surely, possibly = surely | sets[0], possibly | sets[1]
+    found = surely, possibly
+    return _not(found) if value[0][0] is op.NEGATE else found
+
+
+def _range(low: int, high: int, flags: int) -> _Sets:
+    exact = _bits(range(low, min(high, 127) + 1))
+    if not flags & re.IGNORECASE:
+        return exact, exact | (_OTHER if high > 127 else 0)
+    if high > 127:
+        return exact, _ALL
+    return exact, exact | (exact & _UPPER) << 32 | (exact & _LOWER) >> 32 | _OTHER
+
+
+def _pairs(found: Iterable[Beginning], place: int) -> Flags:
+    """Return which two characters can stand at a place of beginnings and after it, (symbols * symbols,)."""
+    sets = sorted({(*one, *[_ALL] * (_LENGTH + 1 - len(one)))[place : place + 2] for one in found})
+    content = b"".join(part.to_bytes(17, "little") for pair in sets for part in pair)
+    rows = np.unpackbits(np.frombuffer(content, np.uint8).reshape(-1, 2, 17), axis=2, bitorder="little")
+    first, second = rows[:, :, :_SYMBOLS].astype(np.float32).transpose(1, 0, 2)
+    return np.asarray((first.T @ second).reshape(-1) > 0)
+
+
+class StartTable:
+    """Where each of many patterns can begin, by what `beginnings` gave for them."""
+
+    def __init__(self, patterns: Sequence[bytes]) -> None:
+        self._known = [number for number, found in enumerate(patterns) if found]
+        self._size = len(patterns)
+        # (places, pairs, words of 64 patterns)
+        self._pairs = np.zeros((_LENGTH, _SYMBOLS * _SYMBOLS, -(-len(self._known) // 64)), dtype="<u8")
+        for bit, number in enumerate(self._known):
+            able = np.frombuffer(zlib.decompress(patterns[number]), np.uint8).reshape(_LENGTH, -1)
+            flags = np.unpackbits(able, axis=1, count=_SYMBOLS * _SYMBOLS)
+            self._pairs[:, :, bit // 64] |= flags.astype(np.uint64) << np.uint64(bit % 64)
+
+    def starts(self, text: str) -> list[list[int] | None]:
+        """Return for each pattern where it can begin in the text, None where that can be anywhere."""
+        codes = np.full(len(text) + _LENGTH + 1, _SYMBOLS - 1)
+        codes[1 : len(text) + 1] = np.minimum(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4"), 128)
+        pairs = codes[:-1] * _SYMBOLS + codes[1:]
+        able = self._pairs[0][pairs[: len(text)]]
+        for place in range(1, _LENGTH):
+            able &= self._pairs[place][pairs[place : place + len(text)]]
+        some = np.flatnonzero(able.any(axis=1))
+        flags = np.unpackbits(able[some].view(np.uint8), axis=1, count=len(self._known), bitorder="little")
+        which, at = np.nonzero(flags.T)
+        places, bounds = some[at].tolist(), np.searchsorted(which, np.arange(len(self._known) + 1)).tolist()
+        found: list[list[int] | None] = [None] * self._size
+        for number, low, high in zip(self._known, bounds, bounds[1:], strict=False):
+            found[number] = places[low:high]
+        return found
