@@ -53,15 +53,9 @@ def coverage(bound: Callable[[Units], float], site: Site, *, patients: int, samp
 
 def add_commands(commands: Any) -> None:
     """Add this module's command to the parser."""
-    parser = add_command(
-        commands,
-        "audit-coverage",
-        "how often the bounds of an audit cover the rate",
-        example="audit-coverage --samples 2000",
-    )
+    parser = add_command(commands, "audit-coverage", run_audit_coverage, example="audit-coverage --samples 2000")
     parser.add_argument("--samples", metavar="N", type=int, default=1000, help="for each site; default: 1000")
     add_shared(parser, "seed", seed=1)
-    parser.set_defaults(run=run_audit_coverage)
 
 
 def _rows(samples: int, seed: int) -> Iterator[str]:
@@ -75,7 +69,7 @@ def _rows(samples: int, seed: int) -> Iterator[str]:
 
 
 def run_audit_coverage(options: argparse.Namespace) -> int:
-    """Print the table."""
+    """How often the bounds of an audit cover the rate."""
     say("| bound | rate | alike | notes a patient | patients | covered, % |")
     say("|---|---|---|---|---|---|")
     for row in _rows(options.samples, options.seed):

@@ -45,29 +45,22 @@ def add_commands(commands: Any) -> None:
     score = add_command(
         commands,
         "benchmark",
-        "score what any systems found in the same notes",
+        run_benchmark,
         example="benchmark demo:test presidio.jsonl other.jsonl --out benchmark.md",
     )
     score.add_argument("gold", metavar="GOLD", help="annotated notes")
     score.add_argument("systems", metavar="SYSTEM", type=Path, nargs="+", help="JSONL: a line for each note")
     add_files(score, _FORMS)
-    score.set_defaults(run=run_benchmark)
 
-    found = add_command(
-        commands,
-        "run-system",
-        "write what another system finds",
-        example="run-system presidio demo:test --out presidio.jsonl",
-    )
+    found = add_command(commands, "run-system", run_other, example="run-system presidio demo:test --out presidio.jsonl")
     names = f"{', '.join(SYSTEMS)}; where there is a network: {', '.join(ELSEWHERE)}, hf:NAME, llm:MODEL@URL"
     found.add_argument("system", metavar="NAME", help=names)
     found.add_argument("notes", metavar="NOTES", help="notes; annotations are ignored")
     found.add_argument("--out", metavar="FILE", type=Path, required=True, help="output; it holds no text of notes")
-    found.set_defaults(run=run_other)
 
 
 def run_benchmark(options: argparse.Namespace) -> int:
-    """Score each system, print the tables, write them."""
+    """Score what any systems found in the same notes."""
     refuse_output_files(options.out, options.gold, *options.systems)
     check_forms(options.out, _FORMS)
     gold = read_gold(options.gold).documents
@@ -76,7 +69,7 @@ def run_benchmark(options: argparse.Namespace) -> int:
 
 
 def run_other(options: argparse.Namespace) -> int:
-    """Run another system over the notes, and write what it found."""
+    """Write what another system finds."""
     refuse_output_files([options.out], options.notes)
     notes = read_corpus(options.notes, gold=False).documents
     write_text_atomically(options.out, run_system(options.system, notes))

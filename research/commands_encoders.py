@@ -18,7 +18,7 @@ def add_commands(commands: Any) -> None:
     encoders = add_command(
         commands,
         "compare-encoders",
-        "train networks of other parts, several seeds, and score",
+        run_compare_encoders,
         example="compare-encoders demo:train --dev demo:dev --out encoders",
     )
     encoders.add_argument("train", metavar="CORPUS", help="annotated notes to train on")
@@ -29,11 +29,10 @@ def add_commands(commands: Any) -> None:
     add_config(encoders, default="ahmed2021")
     encoders.add_argument("--resamples", metavar="N", type=int, default=10_000, help="0 for no intervals")
     add_shared(encoders, "jobs", "device", "allow-overlap", "quiet", jobs=1)
-    encoders.set_defaults(run=run_compare_encoders)
 
 
 def run_compare_encoders(options: argparse.Namespace) -> int:
-    """Train what is not yet trained, write the tables, print them."""
+    """Train networks of other parts, several seeds, and score."""
     from ensemble_deid.model.seen_notes import SeenNotes
     from ensemble_deid.training.training_notes import training_notes
     from research.encoder_report import encoder_results

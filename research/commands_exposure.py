@@ -22,12 +22,7 @@ _COLUMNS = ("PHI", "missed, of places", "attack", "misses picked out", "in the m
 
 def add_commands(commands: Any) -> None:
     """Add this module's command to the parser."""
-    parser = add_command(
-        commands,
-        "exposure",
-        "how many of a system's misses an attacker picks out among surrogates",
-        example="exposure demo:dev en --known-notes demo:train en",
-    )
+    parser = add_command(commands, "exposure", run_exposure, example="exposure demo:dev en --known-notes demo:train en")
     parser.add_argument("gold", metavar="GOLD", help="annotated notes (a corpus, or demo:test)")
     parser.add_argument("system", metavar="SYSTEM", help=SYSTEM)
     parser.add_argument(
@@ -40,11 +35,10 @@ def add_commands(commands: Any) -> None:
     add_shared(parser, "allow-overlap")
     add_resampling(parser, default=2000)
     add_files(parser, FILE_FORMS)
-    parser.set_defaults(run=run_exposure)
 
 
 def run_exposure(options: argparse.Namespace) -> int:
-    """Attack the notes, and print figures alone, never text."""
+    """How many of a system's misses an attacker picks out among surrogates."""
     from research.exposure import measure_exposure, refused_overlap
 
     refuse_output_files(options.out, options.gold, options.system, *options.known_notes)

@@ -30,22 +30,16 @@ def check_resamples(options: argparse.Namespace) -> None:
 
 def add_commands(commands: Any) -> None:
     """Add this module's commands to the parser."""
-    combiners = add_command(
-        commands,
-        "combiners",
-        "compare the SVM, union, majority and per-type on the same notes",
-        example="combiners model my/dev --out combiners.csv",
-    )
+    combiners = add_command(commands, "combiners", run_combiners, example="combiners model my/dev --out combiners.csv")
     add_model(combiners)
     combiners.add_argument("corpus", metavar="CORPUS", help="annotated notes that the model was not trained on")
     add_files(combiners, FILE_FORMS)
     add_resampling(combiners)
-    combiners.set_defaults(run=run_combiners)
 
     disagreements = add_command(
         commands,
         "disagreements",
-        "list places where submodels disagree, and which were right",
+        run_disagreements,
         example="disagreements my/dev model --rescued-by crf --out places.csv",
     )
     disagreements.add_argument("gold", metavar="GOLD", help="annotated notes")
@@ -54,14 +48,8 @@ def add_commands(commands: Any) -> None:
     disagreements.add_argument("--rescued-by", metavar="NAME", help="only places where it alone was right")
     add_files(disagreements, FILE_FORMS)
     add_shared(disagreements, "text")
-    disagreements.set_defaults(run=run_disagreements)
 
-    vectors = add_command(
-        commands,
-        "embeddings",
-        "train word vectors (neural.word_vectors) on unlabelled notes",
-        example="embeddings notes --out vectors.txt",
-    )
+    vectors = add_command(commands, "embeddings", run_embeddings, example="embeddings notes --out vectors.txt")
     vectors.add_argument("notes", metavar="NOTES", help="notes; annotations are ignored")
     vectors.add_argument("--out", metavar="FILE", type=Path, required=True, help="output; it holds words of the notes")
     vectors.add_argument("--dimension", metavar="N", type=int, default=200, help="numbers of a vector; default: 200")
@@ -71,11 +59,10 @@ def add_commands(commands: Any) -> None:
     vectors.add_argument("--min-patients", metavar="N", type=int, default=5, help="of a word; default: 5")
     vectors.add_argument("--keep-digits", action="store_true", help="do not write digits as 0")
     add_shared(vectors, "seed", seed=13)
-    vectors.set_defaults(run=run_embeddings)
 
 
 def run_combiners(options: argparse.Namespace) -> int:
-    """Score every combiner, print the table, write it."""
+    """Compare the SVM, union, majority and per-type on the same notes."""
     from research.combiners import combiners_results, compare_combiners
 
     check_resamples(options)
@@ -90,7 +77,7 @@ def run_combiners(options: argparse.Namespace) -> int:
 
 
 def run_disagreements(options: argparse.Namespace) -> int:
-    """Print who was right how often, and write the places."""
+    """List places where submodels disagree, and which were right."""
     from research.disagreements import disagreement_counts, disagreements_results, find_disagreements
 
     refuse_output_files(options.out, options.gold, options.model)
@@ -126,7 +113,7 @@ def _refuse_unknown(option: str, names: Sequence[str], known: dict[str, Any]) ->
 
 
 def run_embeddings(options: argparse.Namespace) -> int:
-    """Train, write the file and say what it holds."""
+    """Train word vectors (neural.word_vectors) on unlabelled notes."""
     from research.word_vectors import EmbeddingOptions, train_vectors
 
     chosen = EmbeddingOptions(

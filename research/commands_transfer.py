@@ -30,7 +30,7 @@ def add_commands(commands: Any) -> None:
     customize = add_command(
         commands,
         "customize",
-        "how many annotations of a new site does a system need?",
+        run_customize_command,
         example="customize other/notes ours/notes --budget 0,50,100 --out customized",
     )
     customize.add_argument("a", metavar="A", help="annotated notes that a system exists for")
@@ -44,17 +44,15 @@ def add_commands(commands: Any) -> None:
         "--view", metavar="NAME", default="token-binary", help="what is counted; default: token-binary"
     )
     _add_shared(customize)
-    customize.set_defaults(run=run_customize_command)
 
     cross = add_command(
         commands,
         "cross-corpus",
-        "train on each of several corpora, score on all",
+        run_cross_corpus_command,
         example="cross-corpus one/notes other/notes --label-map binary --out crossed",
     )
     cross.add_argument("corpora", metavar="CORPUS", nargs="+", help="annotated notes; or TRAIN=TEST, two corpora")
     _add_shared(cross)
-    cross.set_defaults(run=run_cross_corpus_command)
 
 
 def _add_shared(parser: CommandParser) -> None:
@@ -71,7 +69,7 @@ def _add_shared(parser: CommandParser) -> None:
 
 
 def run_customize_command(options: argparse.Namespace) -> int:
-    """Train what is not yet trained, write the tables and the picture, print the table."""
+    """How many annotations of a new site does a system need?"""
     from ensemble_deid.evaluation.curve import CURVE_VIEWS
     from ensemble_deid.evaluation.operating_points import check_target
     from ensemble_deid.model.seen_notes import SeenNotes
@@ -100,7 +98,7 @@ def run_customize_command(options: argparse.Namespace) -> int:
 
 
 def run_cross_corpus_command(options: argparse.Namespace) -> int:
-    """Train what is not yet trained, write the tables, print them."""
+    """Train on each of several corpora, score on all."""
     from research.cross_corpus import run_cross_corpus
     from research.cross_corpus_report import cross_corpus_results, measure_cells
 

@@ -105,19 +105,13 @@ def measure_linkage(
 
 def add_commands(commands: Any) -> None:
     """Add this module's command to the parser."""
-    parser = add_command(
-        commands,
-        "date-linkage",
-        "how many date shifts remain possible, once visits are known",
-        example="date-linkage --patients 100",
-    )
+    parser = add_command(commands, "date-linkage", run_date_linkage, example="date-linkage --patients 100")
     parser.add_argument("--patients", metavar="N", type=int, default=500, help="simulated ones; default: 500")
     add_shared(parser, "seed", seed=1)
-    parser.set_defaults(run=run_date_linkage)
 
 
 def run_date_linkage(options: argparse.Namespace) -> int:
-    """Print the table."""
+    """How many date shifts remain possible, once visits are known."""
     say("| known window | visits | shifts | possible | remain | direction certain |")
     say("|---|---|---|---|---|---|")
     for found in measure_linkage(patients=options.patients, seed=options.seed):

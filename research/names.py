@@ -177,18 +177,15 @@ def names_results(figures: Sequence[NamesFigure], *, notes: int) -> Results:
 
 def add_commands(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = add_command(
-        commands, "names", "recall of names by origin and form", example="names en demo:dev --out names.md"
-    )
+    parser = add_command(commands, "names", run_names, example="names en demo:dev --out names.md")
     add_model(parser)
     parser.add_argument("corpus", metavar="CORPUS", help="annotated notes that the model was not trained on")
     parser.add_argument("--sample", metavar="N", type=int, help="only N of the notes, drawn by a fixed seed")
     add_files(parser, FILE_FORMS)
-    parser.set_defaults(run=run_names)
 
 
 def run_names(options: argparse.Namespace) -> int:
-    """Predict every row's notes, count, print."""
+    """Recall of names by origin and form."""
     refuse_output_files(options.out, options.model, options.corpus)
     check_forms(options.out, FILE_FORMS)
     notes: Sequence[Document] = read_gold(options.corpus).documents

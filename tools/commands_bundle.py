@@ -13,17 +13,14 @@ _ROOT = Path(__file__).parents[1]
 
 def add_commands(commands: Any) -> None:
     """Add this module's command to the parser."""
-    parser = add_command(
-        commands, "bundle", "gather wheels and their checksums to install without a network", example="bundle wheels"
-    )
+    parser = add_command(commands, "bundle", run_bundle, example="bundle wheels")
     parser.add_argument("out", metavar="DIR", type=Path, help="folder for the wheels")
     parser.add_argument("--extras", metavar="LIST", default="service,tables,sql", help="of the package")
     parser.add_argument("--model", metavar="DIR", type=Path, action="append", help="folder of a model package")
-    parser.set_defaults(run=run_bundle)
 
 
 def run_bundle(options: argparse.Namespace) -> int:
-    """Build and download the wheels."""
+    """Gather wheels and their checksums to install without a network."""
     models = options.model or sorted((_ROOT / "models").iterdir())
     extras = [extra for extra in options.extras.split(",") if extra]
     wheels = make_bundle(options.out, root=_ROOT, extras=extras, models=models)

@@ -16,18 +16,14 @@ from tools.note_sources import note_files, read_note_sources
 
 def add_commands(actions: Any) -> None:
     """Add this module's commands to the parser."""
-    check = add_command(
-        actions, "check", "list everything that is wrong with marked-up notes", example="check data/demo/src"
-    )
+    check = add_command(actions, "check", run_check, example="check data/demo/src")
     check.add_argument("paths", metavar="PATH", type=Path, nargs="+", help=".note files, or folders of them")
-    check.set_defaults(run=run_check)
-    build = add_command(actions, "build", "build the demo corpus from its marked-up sources", example="build")
+    build = add_command(actions, "build", run_build, example="build")
     build.add_argument("demo", metavar="DEMO", type=Path, nargs="?", help="folder with src/ and splits.toml")
-    build.set_defaults(run=run_build)
 
 
 def run_check(options: argparse.Namespace) -> int:
-    """Print every problem of marked-up notes as file:line:column; the exit status tells whether there is one."""
+    """List everything that is wrong with marked-up notes."""
     paths = note_files(options.paths)
     problems = read_note_sources(paths).problems
     for problem in problems:
@@ -37,7 +33,7 @@ def run_check(options: argparse.Namespace) -> int:
 
 
 def run_build(options: argparse.Namespace) -> int:
-    """Build XML from the sources, and the data card."""
+    """Build the demo corpus from its marked-up sources."""
     demo = options.demo or data_directory() / "demo"
     inputs = [demo / "src", demo / "splits.toml", demo / INTRODUCTION_NAME, demo / KINDS_NAME]
     for name in SPLITS:

@@ -12,15 +12,14 @@ ROOT = Path(__file__).parents[1]
 
 def add_commands(commands: Any) -> None:
     """Add this module's command to the parser."""
-    parser = add_command(commands, "reference", "write docs/reference from the code", example="reference")
+    parser = add_command(commands, "reference", run_reference, example="reference")
     parser.add_argument(
         "out", metavar="DIR", type=Path, nargs="?", default=ROOT / "docs" / "reference", help="default: docs/reference"
     )
-    parser.set_defaults(run=run_reference)
 
 
 def run_reference(options: argparse.Namespace) -> int:
-    """Write the pages and name them."""
+    """Write docs/reference from the code."""
     from tools.reference import write_references
 
     for path in write_references(options.out):

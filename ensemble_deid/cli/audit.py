@@ -28,45 +28,32 @@ _FORMS = (".json",)
 def add_commands(commands: Any) -> None:
     """Add these commands to the parser."""
     actions = add_group(commands, "audit", "check a run, bound what it leaked, certify a threshold")
-    verify = add_command(
-        actions,
-        "verify",
-        "check a run, or a signed model or record of a release",
-        example="audit verify record.json --trust keys",
-    )
+    verify = add_command(actions, "verify", run_verify, example="audit verify record.json --trust keys")
     add_model(verify, metavar="MODEL|RUN|RECORD")
     verify.add_argument("--trust", metavar="FILE", type=Path, help="public keys that may have signed")
     release.add_verify_options(verify)
     verify.add_argument("--head", metavar="HASH", help="run: the last hash of its manifest")
-    verify.set_defaults(run=run_verify)
     _add_plan(actions)
-    read = add_command(
-        actions, "read", "open the page on which two people read the sample", example="audit read spring-audit"
-    )
+    read = add_command(actions, "read", run_read, example="audit read spring-audit")
     read.add_argument("audit", metavar="AUDIT", type=Path, help="the folder of `audit plan --out`")
     add_port(read, default=8001)
-    read.set_defaults(run=run_read)
     report = add_command(
         actions,
         "report",
-        "bound the leak rate of a run by what the readers found",
+        run_audit_report,
         example="audit report clean.run spring-audit --adjudicator 'A. Gil' --out report.json",
     )
     report.add_argument("run_folder", metavar="RUN", type=Path, help="the folder of the run")
     report.add_argument("audit", metavar="AUDIT", type=Path, help="the folder of `audit plan --out`")
     report.add_argument("--adjudicator", metavar="NAME", default="", help="who settled the readers' differences")
     _add_out(report)
-    report.set_defaults(run=run_audit_report)
     _add_certify(actions)
     release.add_commands(actions)
 
 
 def _add_plan(actions: Any) -> None:
     plan = add_command(
-        actions,
-        "plan",
-        "say how many notes to read, and draw them at random",
-        example="audit plan clean.run notes en --strata ward --out spring-audit",
+        actions, "plan", run_plan, example="audit plan clean.run notes en --strata ward --out spring-audit"
     )
     plan.add_argument("run_folder", metavar="RUN", type=Path, help="the folder of a run of deidentify")
     plan.add_argument("notes", metavar="NOTES", help="what the run read; with --released, what it wrote")
@@ -80,16 +67,10 @@ def _add_plan(actions: Any) -> None:
     plan.add_argument("--released", action="store_true", help="have the released text read, not the original")
     add_shared(plan, "seed", seed=0)
     plan.add_argument("--out", metavar="AUDIT", type=Path, help="new folder for the sample; default: the table only")
-    plan.set_defaults(run=run_plan)
 
 
 def _add_certify(actions: Any) -> None:
-    certify = add_command(
-        actions,
-        "certify",
-        "find thresholds that bound the share of PHI missed in other notes",
-        example="audit certify en spring-audit --missed 0.05",
-    )
+    certify = add_command(actions, "certify", run_certify, example="audit certify en spring-audit --missed 0.05")
     add_model(certify)
     certify.add_argument("audit", metavar="AUDIT", type=Path, help="an audit whose originals were read")
     certify.add_argument("--missed", metavar="R", type=float, default=0.05, help="share of PHI words; default: 0.05")
@@ -98,7 +79,6 @@ def _add_certify(actions: Any) -> None:
     certify.add_argument("--freeze", choices=("expected", "confident"), help="store this threshold in the model")
     add_shared(certify, "device")
     _add_out(certify)
-    certify.set_defaults(run=run_certify)
 
 
 def _add_confidence(parser: argparse.ArgumentParser) -> None:
@@ -110,7 +90,7 @@ def _add_out(parser: argparse.ArgumentParser) -> None:
 
 
 def run_verify(options: argparse.Namespace) -> int:
-    """Check; a ModelError, or of a run a CorpusError, says what is wrong."""
+    """Check a run, or a signed model or record of a release."""
     from ensemble_deid.deidentify.manifest import is_run
     from ensemble_deid.model.manifest import VARIABLE, read_manifest, signer_of
 
@@ -142,7 +122,7 @@ def _verify_run(folder: Path, head: str | None) -> int:
 
 
 def run_plan(options: argparse.Namespace) -> int:
-    """Print how many to read, and draw them."""
+    """Say how many notes to read, and draw them at random."""
     from ensemble_deid.audit.bounds import notes_to_read, notes_until_stop
     from ensemble_deid.audit.plan import AuditUnit, draw_plan
     from ensemble_deid.audit.readings import make_audit
@@ -193,7 +173,7 @@ def _say_plan(plan: "AuditPlan", folder: Path) -> None:
 
 
 def run_read(options: argparse.Namespace) -> int:
-    """Serve the page until a signal ends it."""
+    """Open the page on which two people read the sample."""
     with needs_extra("service", "the page"):
         from ensemble_deid.service.review.app import make_review_app
         from ensemble_deid.service.review.routes import Review
@@ -218,7 +198,7 @@ def run_read(options: argparse.Namespace) -> int:
 
 
 def run_audit_report(options: argparse.Namespace) -> int:
-    """Print the rates with their bounds."""
+    """Bound the leak rate of a run by what the readers found."""
     from ensemble_deid.audit.figures import audit_figures
     from ensemble_deid.audit.readings import read_readings
     from ensemble_deid.audit.release import replaced_spans, styles_of
@@ -307,7 +287,7 @@ def _methods(figures: "AuditFigures") -> str:
 
 
 def run_certify(options: argparse.Namespace) -> int:
-    """Print the certified thresholds; with `--freeze`, store one."""
+    """Find thresholds that bound the share of PHI missed in other notes."""
     from ensemble_deid.audit.certify import certify
     from ensemble_deid.audit.plan import seen_by
     from ensemble_deid.audit.readings import read_readings, require_certifiable

@@ -17,46 +17,30 @@ from ensemble_deid.evaluation.render.results import FILE_FORMS
 
 def add_commands(actions: Any) -> None:
     """Add these commands to the parser of `corpus`."""
-    stats = add_command(
-        actions,
-        "stats",
-        "count notes and PHI by category and type, in one or several corpora",
-        example="corpus stats demo:train demo:dev --out phi.tex",
-    )
+    stats = add_command(actions, "stats", run_stats, example="corpus stats demo:train demo:dev --out phi.tex")
     stats.add_argument("corpora", metavar="CORPUS", nargs="+", help="the others are compared with the first")
     add_files(stats, FILE_FORMS)
-    stats.set_defaults(run=run_stats)
     convert = add_command(
         actions,
         "convert",
-        "write a corpus in another format, or with other labels",
+        run_convert,
         example="corpus convert my/notes --format brat --label-map hipaa --out converted",
     )
     _add_in_and_out(convert)
     convert.add_argument("--format", choices=WRITABLE, required=True, help="of the notes to write")
     convert.add_argument("--label-map", metavar="MAP", help="new labels: a .toml file, category, binary, i2b2 or hipaa")
-    convert.set_defaults(run=run_convert)
-    resample = add_command(
-        actions,
-        "resample",
-        "copy the notes with surrogates in place of PHI",
-        example="corpus resample demo:train --copies 2 --out resampled",
-    )
-    augment = add_command(
-        actions,
-        "augment",
-        "copy the notes in another form: layout, case, typing errors",
-        example="corpus augment demo:train --changes wrap,case --out augmented",
-    )
+    example = "corpus resample demo:train --copies 2 --out resampled"
+    resample = add_command(actions, "resample", run_resample, example=example)
+    example = "corpus augment demo:train --changes wrap,case --out augmented"
+    augment = add_command(actions, "augment", run_augment, example=example)
     augment.add_argument(
         "--changes", metavar="LIST", help="changes to make, such as wrap,noise (docs/corpora.md); default: all"
     )
-    for parser, run in ((resample, run_resample), (augment, run_augment)):
+    for parser in (resample, augment):
         _add_in_and_out(parser)
         parser.add_argument("--format", choices=ANNOTATED, default="i2b2", help="default: i2b2")
         parser.add_argument("--copies", metavar="N", type=int, default=1, help="of each note; default: 1")
         add_shared(parser, "seed", seed=13)
-        parser.set_defaults(run=run)
     _add_harvest(actions)
 
 
@@ -66,12 +50,7 @@ def _add_in_and_out(parser: CommandParser) -> None:
 
 
 def _add_harvest(actions: Any) -> None:
-    harvest = add_command(
-        actions,
-        "harvest",
-        "make patterns from sentences with PHI at fixed places (docs/rules.md)",
-        example="corpus harvest my/train --out harvested.toml",
-    )
+    harvest = add_command(actions, "harvest", run_harvest, example="corpus harvest my/train --out harvested.toml")
     harvest.add_argument("corpus", metavar="CORPUS", help="annotated notes, or what `predict` wrote")
     harvest.add_argument("--out", metavar="FILE.toml", type=Path, help="the patterns, to be reviewed")
     harvest.add_argument("--sentences", metavar="FILE.toml", type=Path, help="an inclusion list, to be reviewed")
@@ -80,11 +59,10 @@ def _add_harvest(actions: Any) -> None:
     harvest.add_argument("--top", metavar="N", type=int, default=200, help="templates; default: 200")
     harvest.add_argument("--sentence-patients", metavar="K", type=int, default=10, help="of a sentence; default: 10")
     harvest.add_argument("--top-sentences", metavar="N", type=int, default=1600, help="default: 1600")
-    harvest.set_defaults(run=run_harvest)
 
 
 def run_stats(options: argparse.Namespace) -> int:
-    """Print the figures of one corpus, or of several splits beside each other."""
+    """Count notes and PHI by category and type, in one or several corpora."""
     from ensemble_deid.corpora.statistics import corpus_statistics, phi_table, render_statistics
     from ensemble_deid.evaluation.render.results import Point, Results, Table, draw_points
     from ensemble_deid.note.counts import ratio
@@ -133,7 +111,7 @@ def run_convert(options: argparse.Namespace) -> int:
 
 
 def run_resample(options: argparse.Namespace) -> int:
-    """Write resampled copies of a corpus."""
+    """Copy the notes with surrogates in place of PHI."""
     from ensemble_deid.corpora.resample import resample_corpus
     from ensemble_deid.corpora.write import write_corpus
 
@@ -146,7 +124,7 @@ def run_resample(options: argparse.Namespace) -> int:
 
 
 def run_augment(options: argparse.Namespace) -> int:
-    """Write copies of a corpus in another form."""
+    """Copy the notes in another form: layout, case, typing errors."""
     from ensemble_deid.corpora.augment import CHANGES, augment_corpus
     from ensemble_deid.corpora.write import write_corpus
 
@@ -160,7 +138,7 @@ def run_augment(options: argparse.Namespace) -> int:
 
 
 def run_harvest(options: argparse.Namespace) -> int:
-    """Write what the corpus yields, and say how precise it was on notes held out."""
+    """Make patterns from sentences with PHI at fixed places (docs/rules.md)."""
     from ensemble_deid.training.harvest import HarvestLimits, frequent_sentences, harvest_patterns
 
     if options.out is None and options.sentences is None:

@@ -45,12 +45,8 @@ STANDARD = "-"
 
 def add_commands(commands: Any) -> None:
     """Add this module's command to the parser."""
-    parser = add_command(
-        commands,
-        "deidentify",
-        "write the notes without their PHI (docs/data-engineer.md)",
-        example="deidentify en notes --out clean --style surrogate --key-file site.key",
-    )
+    example = "deidentify en notes --out clean --style surrogate --key-file site.key"
+    parser = add_command(commands, "deidentify", run_deidentify, example=example)
     add_options(parser)
     parser.rare().add_argument("--project", metavar="DIR", help="only what it has not handed out (docs/project.md)")
 
@@ -74,7 +70,7 @@ def add_options(parser: CommandParser) -> None:
     )
     rare.add_argument("--summary", metavar="FILE", type=Path, help="JSON with counts by label, for monitoring")
     rare.add_argument("--against", metavar="FILE", type=Path, help="the summary of an earlier run, to compare with")
-    parser.set_defaults(run=run_deidentify, project=None)
+    parser.set_defaults(project=None)
 
 
 def add_input(parser: CommandParser) -> None:
@@ -102,7 +98,7 @@ def add_reading(parser: CommandParser) -> None:
 
 
 def run_deidentify(options: argparse.Namespace) -> int:
-    """De-identify all notes, and say what was withheld."""
+    """Write the notes without their PHI (docs/data-engineer.md)."""
     from ensemble_deid.deidentify.job import deidentify_files, deidentify_table
 
     standard = _check(options)

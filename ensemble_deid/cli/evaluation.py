@@ -40,25 +40,19 @@ _GOLD = "the reference annotations (a corpus, or demo:test)"
 
 def add_commands(commands: Any) -> None:
     """Add `evaluate` to the parser."""
-    evaluate = add_command(
-        commands, "evaluate", "score a system, or a model, against gold", example="evaluate demo:test en --out f.json"
-    )
+    evaluate = add_command(commands, "evaluate", run_evaluate, example="evaluate demo:test en --out f.json")
     _add_gold_and_system(evaluate)
     evaluate.add_argument("--full", action="store_true", help="print every table")
     evaluate.add_argument("--scheme", choices=("i2b2", "meddocan"), help="print what that task's script prints")
     add_shared(evaluate, "combiner")
     add_member(evaluate)
     add_files(evaluate, FILE_FORMS)
-    evaluate.set_defaults(run=run_evaluate)
 
 
 def add_research_commands(commands: Any) -> None:
     """Add `compare` to the parser of `research`."""
     compare = add_command(
-        commands,
-        "compare",
-        "compare two systems, with interval and p value",
-        example="research compare demo:test model other --out difference.json",
+        commands, "compare", run_compare, example="research compare demo:test model other --out difference.json"
     )
     compare.add_argument("gold", metavar="GOLD", help=_GOLD)
     compare.add_argument("a", metavar="A", help=SYSTEM)
@@ -66,32 +60,22 @@ def add_research_commands(commands: Any) -> None:
     add_shared(compare, "labels")
     add_resampling(compare)
     add_files(compare, FILE_FORMS)
-    compare.set_defaults(run=run_compare)
 
 
 def add_corpus_commands(commands: Any) -> None:
     """Add `agreement` to the parser of `corpus`."""
     agreement = add_command(
-        commands,
-        "agreement",
-        "measure agreement between two annotators",
-        example="corpus agreement first/ second/ --out agreement.json",
+        commands, "agreement", run_agreement, example="corpus agreement first/ second/ --out agreement.json"
     )
     agreement.add_argument("a", metavar="A", help="one annotator's notes")
     agreement.add_argument("b", metavar="B", help="the other annotator's")
     add_resampling(agreement)
     add_files(agreement, FILE_FORMS)
-    agreement.set_defaults(run=run_agreement)
 
 
 def add_model_commands(commands: Any) -> None:
     """Add `report` to the parser of `model`."""
-    report = add_command(
-        commands,
-        "report",
-        "write an HTML page with figures, curves and errors",
-        example="model report demo:test en --out report.html --text",
-    )
+    report = add_command(commands, "report", run_report, example="model report demo:test en --out report.html --text")
     _add_gold_and_system(report)
     report.add_argument("--out", metavar="FILE.html", type=Path, required=True, help="the page")
     add_shared(report, "text")
@@ -107,7 +91,6 @@ def add_model_commands(commands: Any) -> None:
     rare.add_argument("--annotators", metavar="TEXT", help="who annotated the notes, for the first page")
     rare.add_argument("--agreement", metavar="TEXT", help="the annotators' agreement, for the first page")
     rare.add_argument("--date", metavar="YYYY-MM-DD", help="the report's day; default: SOURCE_DATE_EPOCH, or today")
-    report.set_defaults(run=run_report)
 
 
 def _add_gold_and_system(parser: argparse.ArgumentParser) -> None:
@@ -165,10 +148,7 @@ def _refuse_seen_dev(options: argparse.Namespace) -> None:
 
 
 def run_evaluate(options: argparse.Namespace) -> int:
-    """Print a summary, or with `--full` every table; with a scheme those of the task's own script.
-
-    The files of `--out` always hold all figures. Raises ConfigError where `--full` comes with a scheme.
-    """
+    """Score a system, or a model, against gold."""
     from ensemble_deid.deidentify.members import files_of_members
     from ensemble_deid.evaluation.evaluate import evaluate
     from ensemble_deid.evaluation.official import render_official, score_official
@@ -201,7 +181,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
 
 
 def run_compare(options: argparse.Namespace) -> int:
-    """Print the differences between two systems."""
+    """Compare two systems, with interval and p value."""
     from ensemble_deid.evaluation.compare import compare
     from ensemble_deid.evaluation.render.blocks import comparison_results
 
@@ -217,7 +197,7 @@ def run_compare(options: argparse.Namespace) -> int:
 
 
 def run_agreement(options: argparse.Namespace) -> int:
-    """Print how far two annotators agree."""
+    """Measure agreement between two annotators."""
     from ensemble_deid.evaluation.compare import measure_agreement
     from ensemble_deid.evaluation.render.blocks import agreement_results
 
@@ -230,7 +210,7 @@ def run_agreement(options: argparse.Namespace) -> int:
 
 
 def run_report(options: argparse.Namespace) -> int:
-    """Write the HTML page, or with `--summary` two: the figures for print, and the errors."""
+    """Write an HTML page with figures, curves and errors."""
     from ensemble_deid.cli.report_facts import read_name_lists, report_facts
     from ensemble_deid.evaluation.render.html.page import ReportPart, render_report
 

@@ -36,12 +36,7 @@ _ERRORS_FORMS = (".json",)
 
 def add_model_commands(commands: Any) -> None:
     """Add these commands to the parser of `model`."""
-    explain = add_command(
-        commands,
-        "explain",
-        "show which submodels proposed each span of a note, and why it was kept or not",
-        example="model explain en note.txt --at 120-126",
-    )
+    explain = add_command(commands, "explain", run_explain, example="model explain en note.txt --at 120-126")
     add_model(explain)
     explain.add_argument("note", metavar="NOTE", help="a file with one note")
     explain.add_argument(
@@ -50,13 +45,9 @@ def add_model_commands(commands: Any) -> None:
     add_files(explain, _EXPLAIN_FORMS)
     add_member(explain)
     add_shared(explain, "text")
-    explain.set_defaults(run=run_explain)
 
     errors = add_command(
-        commands,
-        "errors",
-        "list the notes in which a model errs most",
-        example="model errors my/train model --top 20 --notes worst.jsonl",
+        commands, "errors", run_errors, example="model errors my/train model --top 20 --notes worst.jsonl"
     )
     errors.add_argument("gold", metavar="GOLD", help="annotated notes to correct and learn from, never a test set")
     errors.add_argument("system", metavar="SYSTEM", help=SYSTEM)
@@ -66,11 +57,10 @@ def add_model_commands(commands: Any) -> None:
     errors.add_argument(
         "--test-split", action="store_true", help="allow demo:test; learning from it spoils it as a test"
     )
-    errors.set_defaults(run=run_errors)
 
 
 def run_explain(options: argparse.Namespace) -> int:
-    """Explain the spans of a note, or the places that `--at` names, as text, JSON or HTML."""
+    """Show which submodels proposed each span of a note, and why it was kept or not."""
     from ensemble_deid.deidentify.members import files_of_members, member_sources
     from ensemble_deid.model.loading import load_model, model_source
     from ensemble_deid.training.explain import explain, explanation_page
@@ -165,7 +155,7 @@ def _quote(quoted: "Document | None", start: int, end: int) -> str:
 
 
 def run_errors(options: argparse.Namespace) -> int:
-    """Print the notes with their numbers of errors, and write them where that is asked for."""
+    """List the notes in which a model errs most."""
     from ensemble_deid.corpora.write import write_corpus
     from ensemble_deid.evaluation.error_list import worst_notes
 

@@ -31,10 +31,7 @@ _LEAST_NOTES, _LEAST_PATIENTS = 20, 5
 def add_model_commands(commands: Any) -> None:
     """Add these commands to the parser of `model`."""
     threshold = add_command(
-        commands,
-        "threshold",
-        "choose a model's threshold on dev notes or out of fold, or reset it",
-        example="model threshold model my/dev --max-false-positives 5",
+        commands, "threshold", run_threshold, example="model threshold model my/dev --max-false-positives 5"
     )
     add_model(threshold)
     dev = threshold.add_argument(
@@ -50,37 +47,24 @@ def add_model_commands(commands: Any) -> None:
     threshold.add_argument(
         "--few", action="store_true", help=f"accept fewer than {_LEAST_NOTES} notes of {_LEAST_PATIENTS} patients"
     )
-    threshold.set_defaults(run=run_threshold)
 
-    members = add_command(
-        commands,
-        "members",
-        "choose each label's best submodels for the combiner per-type",
-        example="model members model my/dev --top 2",
-    )
+    members = add_command(commands, "members", run_choose_members, example="model members model my/dev --top 2")
     add_model(members)
     members.add_argument("dev", metavar="DEV", help="annotated notes to choose them on")
     members.add_argument("--top", metavar="N", type=int, default=2, help="submodels for each label; default: 2")
     add_shared(members, "allow-overlap")
-    members.set_defaults(run=run_choose_members)
     _add_patterns(add_group(commands, "patterns", "check patterns on notes; add them to a model, or remove them"))
     _add_inclusion(add_group(commands, "inclusion", "sentences without PHI: check a list, put it into a model"))
 
 
 def _add_patterns(actions: Any) -> None:
     check = add_command(
-        actions,
-        "check",
-        "count each pattern's right and wrong hits on annotated notes",
-        example="model patterns check ward.toml my/dev --out measured.toml",
+        actions, "check", run_check, example="model patterns check ward.toml my/dev --out measured.toml"
     )
     check.add_argument("file", metavar="FILE", type=Path, help="a file of patterns")
     check.add_argument("corpus", metavar="CORPUS", help=CORPUS)
     check.add_argument("--out", metavar="FILE.toml", type=Path, help="the patterns with the precision measured here")
-    check.set_defaults(run=run_check)
-    add = add_command(
-        actions, "add", "add patterns to a model, and record it", example="model patterns add model ward.toml"
-    )
+    add = add_command(actions, "add", run_add, example="model patterns add model ward.toml")
     add_model(add)
     add.add_argument("file", metavar="FILE", type=Path, help="a file of patterns")
     add.add_argument("--enforce", action="store_true", help="their matches always hold; labels may be new ones")
@@ -90,51 +74,29 @@ def _add_patterns(actions: Any) -> None:
     add.add_argument(
         "--ordinary", metavar="CORPUS", default="demo:dev", help="annotated notes to measure that on; default: demo:dev"
     )
-    add.set_defaults(run=run_add)
-    remove = add_command(
-        actions,
-        "remove",
-        "remove an added pattern from a model, and record it",
-        example="model patterns remove model ward_extension",
-    )
+    remove = add_command(actions, "remove", run_remove, example="model patterns remove model ward_extension")
     add_model(remove)
     remove.add_argument("name", metavar="NAME", help="of the pattern")
-    remove.set_defaults(run=run_remove)
-    show = add_command(
-        actions, "show", "print a model's added patterns, as a pattern file", example="model patterns show model"
-    )
+    show = add_command(actions, "show", run_show, example="model patterns show model")
     add_model(show)
-    show.set_defaults(run=run_show)
     for parser in (add, remove):
         add_remark(parser)
 
 
 def _add_inclusion(actions: Any) -> None:
     check = add_command(
-        actions,
-        "check",
-        "show which spans of a system a list would drop",
-        example="model inclusion check sentences.toml my/dev model",
+        actions, "check", run_inclusion_check, example="model inclusion check sentences.toml my/dev model"
     )
     check.add_argument("file", metavar="FILE", type=Path, help="a list of sentences")
     check.add_argument("corpus", metavar="CORPUS", help=CORPUS)
     check.add_argument("system", metavar="SYSTEM", nargs="?", help=f"{SYSTEM}; default: the annotations")
-    check.set_defaults(run=run_inclusion_check)
-    put = add_command(
-        actions,
-        "put",
-        "set a model's reviewed list",
-        example="model inclusion put model sentences.toml",
-    )
+    put = add_command(actions, "put", run_put, example="model inclusion put model sentences.toml")
     add_model(put)
     put.add_argument("file", metavar="FILE", type=Path, help="a list of sentences")
-    put.set_defaults(run=run_put)
-    remove = add_command(actions, "remove", "remove a model's list", example="model inclusion remove model")
+    remove = add_command(actions, "remove", run_inclusion_remove, example="model inclusion remove model")
     add_model(remove)
-    remove.set_defaults(run=run_inclusion_remove)
-    show = add_command(actions, "show", "print a model's list", example="model inclusion show model")
+    show = add_command(actions, "show", run_inclusion_show, example="model inclusion show model")
     add_model(show)
-    show.set_defaults(run=run_inclusion_show)
     for parser in (put, remove):
         add_remark(parser)
 
@@ -145,7 +107,7 @@ def add_remark(parser: CommandParser) -> None:
 
 
 def run_threshold(options: argparse.Namespace) -> int:
-    """Freeze a threshold into a model, or restore the one that training chose."""
+    """Choose a model's threshold on dev notes or out of fold, or reset it."""
     from ensemble_deid.training.thresholds import freeze_out_of_fold_threshold, freeze_threshold, reset_threshold
 
     if options.reset:
@@ -195,7 +157,7 @@ def run_threshold(options: argparse.Namespace) -> int:
 
 
 def run_choose_members(options: argparse.Namespace) -> int:
-    """Choose, store, and print the submodels of each label."""
+    """Choose each label's best submodels for the combiner per-type."""
     from ensemble_deid.training.thresholds import choose_members
 
     dev = read_gold(options.dev).documents
@@ -208,7 +170,7 @@ def run_choose_members(options: argparse.Namespace) -> int:
 
 
 def run_check(options: argparse.Namespace) -> int:
-    """Print a line for each pattern, and the sum."""
+    """Count each pattern's right and wrong hits on annotated notes."""
     from ensemble_deid.features.pattern_text import patterns_text
     from ensemble_deid.features.patterns import read_patterns
     from ensemble_deid.training.harvest import PatternHits, count_hits
@@ -232,7 +194,7 @@ def run_check(options: argparse.Namespace) -> int:
 
 
 def run_add(options: argparse.Namespace) -> int:
-    """Add patterns to a model."""
+    """Add patterns to a model, and record it."""
     from ensemble_deid.features.patterns import read_patterns
     from ensemble_deid.training.model_additions import add_patterns
 
@@ -255,7 +217,7 @@ def run_add(options: argparse.Namespace) -> int:
 
 
 def run_remove(options: argparse.Namespace) -> int:
-    """Take a pattern out of a model."""
+    """Remove an added pattern from a model, and record it."""
     from ensemble_deid.training.model_additions import remove_pattern
 
     n = remove_pattern(options.model, options.name, remark=options.remark)
@@ -264,7 +226,7 @@ def run_remove(options: argparse.Namespace) -> int:
 
 
 def run_show(options: argparse.Namespace) -> int:
-    """Print the added patterns."""
+    """Print a model's added patterns, as a pattern file."""
     from ensemble_deid.training.model_additions import added_patterns_text
 
     say(added_patterns_text(options.model).rstrip("\n") or f"{options.model}: no pattern was added after training")
@@ -272,7 +234,7 @@ def run_show(options: argparse.Namespace) -> int:
 
 
 def run_inclusion_check(options: argparse.Namespace) -> int:
-    """Count what the list would drop."""
+    """Show which spans of a system a list would drop."""
     from ensemble_deid.cli.sources import read_system
     from ensemble_deid.model.inclusion import read_inclusion_list
     from ensemble_deid.training.harvest import inclusion_effect
@@ -287,7 +249,7 @@ def run_inclusion_check(options: argparse.Namespace) -> int:
 
 
 def run_put(options: argparse.Namespace) -> int:
-    """Put a list into a model."""
+    """Set a model's reviewed list."""
     from ensemble_deid.model.inclusion import read_inclusion_list
     from ensemble_deid.training.model_additions import put_inclusion_list
 
@@ -298,7 +260,7 @@ def run_put(options: argparse.Namespace) -> int:
 
 
 def run_inclusion_remove(options: argparse.Namespace) -> int:
-    """Take the list out of a model."""
+    """Remove a model's list."""
     from ensemble_deid.training.model_additions import put_inclusion_list
 
     put_inclusion_list(options.model, None, remark=options.remark)
@@ -307,7 +269,7 @@ def run_inclusion_remove(options: argparse.Namespace) -> int:
 
 
 def run_inclusion_show(options: argparse.Namespace) -> int:
-    """Print the list."""
+    """Print a model's list."""
     from ensemble_deid.model.additions import load_inclusion_list
     from ensemble_deid.model.manifest import read_manifest
 

@@ -17,38 +17,25 @@ _SCAN_FORMS = (".json",)
 
 def add_commands(commands: Any) -> None:
     """Add `keygen` to the parser."""
-    keygen = add_command(
-        commands,
-        "keygen",
-        "make a secret key, for surrogates, hashes and pseudonyms, or a pair for signatures",
-        example="keygen site.key",
-    )
+    keygen = add_command(commands, "keygen", run_keygen, example="keygen site.key")
     keygen.add_argument("file", metavar="FILE", type=Path, help="a new file, readable by you alone")
     keygen.add_argument("--signing", action="store_true", help="a pair for signatures; the public key is FILE.pub")
-    keygen.set_defaults(run=run_keygen)
 
 
 def add_model_commands(commands: Any) -> None:
     """Add the commands that list, share and sign models."""
-    listing = add_command(commands, "list", "list the installed models", example="model list")
-    listing.set_defaults(run=run_models)
+    add_command(commands, "list", run_models, example="model list")
 
-    export = add_command(
-        commands,
-        "export",
-        "copy a model without its private files (docs/models.md)",
-        example="model export model --out shared --require-shareable",
-    )
+    export = add_command(commands, "export", run_export, example="model export model --out shared --require-shareable")
     add_model(export)
     export.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the copy to")
     export.add_argument("--require-shareable", action="store_true", help="only a model trained with --shareable")
     _add_compact(export)
-    export.set_defaults(run=run_export)
 
     package = add_command(
         commands,
         "package",
-        "make a Python package of a model",
+        run_package,
         example="model package model --name ours --version 1.0.0 --out ours --wheel dist",
     )
     add_model(package)
@@ -68,26 +55,16 @@ def add_model_commands(commands: Any) -> None:
         help="training, dev or threshold notes that anyone may read, to know them again; repeatable",
     )
     package.add_argument("--wheel", metavar="DIR", type=Path, help="also build the wheel into this folder")
-    package.set_defaults(run=run_package)
 
-    scan = add_command(
-        commands,
-        "scan",
-        "search a model's files for the PHI of a corpus; prints counts only",
-        example="model scan model my/train --out scan.json",
-    )
+    scan = add_command(commands, "scan", run_scan, example="model scan model my/train --out scan.json")
     add_model(scan)
     scan.add_argument("corpus", metavar="CORPUS", help="annotated notes, such as those that the model was trained on")
     scan.add_argument("--control", metavar="CORPUS", help="other notes, for chance; default: surrogates of CORPUS")
     add_files(scan, _SCAN_FORMS)
-    scan.set_defaults(run=run_scan)
 
-    sign = add_command(
-        commands, "sign", "sign a model with a private key", example="model sign model --key officer.pem"
-    )
+    sign = add_command(commands, "sign", run_sign, example="model sign model --key officer.pem")
     add_model(sign)
     add_signing_key(sign, "--key")
-    sign.set_defaults(run=run_sign)
 
 
 def _add_compact(parser: argparse.ArgumentParser) -> None:
@@ -95,7 +72,7 @@ def _add_compact(parser: argparse.ArgumentParser) -> None:
 
 
 def run_package(options: argparse.Namespace) -> int:
-    """Write the project, and build its wheel."""
+    """Make a Python package of a model."""
     from ensemble_deid.deidentify.deidentifier import Deidentifier
     from ensemble_deid.model.manifest import read_manifest
     from ensemble_deid.model.package import add_figures, build_wheel, packaged_model, write_package
@@ -129,7 +106,7 @@ def run_package(options: argparse.Namespace) -> int:
 
 
 def run_models(options: argparse.Namespace) -> int:
-    """Print a line for each installed model."""
+    """List the installed models."""
     from ensemble_deid.model.installed import installed_models
 
     for model in installed_models().values():
@@ -138,7 +115,7 @@ def run_models(options: argparse.Namespace) -> int:
 
 
 def run_export(options: argparse.Namespace) -> int:
-    """Write the copy."""
+    """Copy a model without its private files (docs/models.md)."""
     from ensemble_deid.model.package import export_model
 
     if options.out.resolve() != options.model.resolve():
@@ -149,7 +126,7 @@ def run_export(options: argparse.Namespace) -> int:
 
 
 def run_scan(options: argparse.Namespace) -> int:
-    """Search, and print the sums by file and by label."""
+    """Search a model's files for the PHI of a corpus; prints counts only."""
     from ensemble_deid.model.scan import ALL_FILES, ALL_LABELS, ScanRow, scan_model
 
     refuse_output_files(options.out, options.model, options.corpus, options.control)
@@ -174,7 +151,7 @@ def run_scan(options: argparse.Namespace) -> int:
 
 
 def run_sign(options: argparse.Namespace) -> int:
-    """Write the signature."""
+    """Sign a model with a private key."""
     from ensemble_deid.model.manifest import SIGNATURE, sign_model
 
     refuse_output_files([options.model / SIGNATURE], options.signing_key)
@@ -184,7 +161,7 @@ def run_sign(options: argparse.Namespace) -> int:
 
 
 def run_keygen(options: argparse.Namespace) -> int:
-    """Write a new key; never overwrite a file."""
+    """Make a secret key, for surrogates, hashes and pseudonyms, or a pair for signatures."""
     if options.signing:
         from ensemble_deid.keys import PUBLIC_SUFFIX, key_fingerprint, make_signing_key
 

@@ -4,7 +4,7 @@ import argparse
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,8 @@ SYSTEM = "a corpus with the system's annotations, or a MODEL"
 _RARE = "rarely used"
 
 Container = argparse.ArgumentParser | argparse._ArgumentGroup
+RunCommand = Callable[[argparse.Namespace], int]
+"""Runs a command, and returns its exit status."""
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -105,11 +107,18 @@ def _written(action: argparse.Action) -> str:
     return f"{words} [{words} ...]" if action.nargs == "+" else words
 
 
-def add_command(commands: Any, name: str, purpose: str, *, example: str) -> CommandParser:
-    """Add a command; `purpose` is one line without a full stop, `example` a command line without the program."""
+def add_command(
+    commands: Any, name: str, run: RunCommand, *, example: str, purpose: str | None = None
+) -> CommandParser:
+    """Add a command; `example` is a command line without the program.
+
+    `purpose`, by default the first line of what `run` says of itself, is one sentence.
+    """
+    sentence = purpose or (run.__doc__ or name).partition("\n")[0]
     parser: CommandParser = commands.add_parser(
-        name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.", epilog=""
+        name, help=f"{sentence[0].lower()}{sentence[1:].removesuffix('.')}", description=sentence, epilog=""
     )
+    parser.set_defaults(run=run)
     program = parser.prog.removesuffix(f" {name}").split(" ")
     start = " ".join(program[:3] if program[0] == "python" else program[:1])
     parser.epilog = f"example:\n  {start} {example}"

@@ -25,9 +25,7 @@ from ensemble_deid.parallel import Step
 
 def add_commands(commands: Any) -> None:
     """Add the command to the parser."""
-    predict = add_command(
-        commands, "predict", "write the spans that a model finds", example="predict en notes --out found --format brat"
-    )
+    predict = add_command(commands, "predict", run_predict, example="predict en notes --out found --format brat")
     add_model(predict)
     predict.add_argument("input", metavar="INPUT", help="a folder or file of notes, or demo:test")
     predict.add_argument("--out", metavar="DIR", type=Path, help="folder for the notes with their spans")
@@ -36,11 +34,10 @@ def add_commands(commands: Any) -> None:
     add_lists(predict, strict=False)
     add_running(predict)
     predict.rare().add_argument("--submodel", metavar="NAME", help="one submodel's spans instead of the ensemble's")
-    predict.set_defaults(run=run_predict)
 
 
 def run_predict(options: argparse.Namespace) -> int:
-    """Write each note with the spans found, in the chosen format, or highlight them on a page, or both."""
+    """Write the spans that a model finds."""
     from ensemble_deid.deidentify.deidentifier import Deidentifier
     from ensemble_deid.deidentify.members import files_of_members
 

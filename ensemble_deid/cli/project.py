@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_new_private_file
-from ensemble_deid.cli.deidentify import add_options, add_reading, opened, project_key, reading_of
-from ensemble_deid.cli.options import CommandParser, add_command, add_running, members_of, submodels_of
+from ensemble_deid.cli.deidentify import add_options, add_reading, opened, project_key, reading_of, run_deidentify
+from ensemble_deid.cli.options import CommandParser, RunCommand, add_command, add_running, members_of, submodels_of
 from ensemble_deid.cli.replacement import add_key_file, add_lists, add_recognizers, named_lists
 from ensemble_deid.cli.terminal import PROBLEMS, counted, say
 from ensemble_deid.errors import ConfigError
@@ -23,59 +23,41 @@ _DIR = "the project: a folder, or a database's URL"
 
 def add_commands(commands: Any) -> None:
     """Add this module's commands to the parser of `project`."""
-    create = _add(commands, "create", "make a new project", "create asthma --key-file site.key")
-    create.set_defaults(run=run_create)
-    add = _add_night(commands, "add", "write the notes that the project has not handed out", "notes.csv")
+    _add(commands, "create", run_create, "create asthma --key-file site.key")
+    add = _add_night(commands, "add", "Write the notes that the project has not handed out.", "notes.csv")
     add.rare().add_argument("--hold", metavar="N", type=int, default=0, help="wait for so many notes of a patient")
-    correct = _add_night(commands, "correct", "write corrected notes, which the project must know", "late.csv")
+    correct = _add_night(commands, "correct", "Write corrected notes, which the project must know.", "late.csv")
     correct.set_defaults(only_known=True)
-    forget = _add(commands, "forget", "delete a patient's records", "forget asthma M300 --key-file site.key")
+    forget = _add(commands, "forget", run_forget, "forget asthma M300 --key-file site.key")
     forget.add_argument("patient", metavar="PATIENT", help="as the notes name the patient")
-    forget.set_defaults(run=run_forget)
-    status = _add(commands, "status", "list notes to hand out again", "status asthma --key-file site.key")
-    status.set_defaults(run=run_status)
+    _add(commands, "status", run_status, "status asthma --key-file site.key")
     _add_diff(commands)
-    export = _add(
-        commands,
-        "export-pseudonyms",
-        "write the ids of notes and patients beside their pseudonyms",
-        "export-pseudonyms asthma --key-file site.key --csv pseudonyms.csv",
-    )
+    example = "export-pseudonyms asthma --key-file site.key --csv pseudonyms.csv"
+    export = _add(commands, "export-pseudonyms", run_export, example)
     export.add_argument("--csv", metavar="FILE", type=Path, required=True, help="a new file, which only you may read")
-    export.set_defaults(run=run_export)
-    rotate = _add(
-        commands,
-        "rotate-key",
-        "begin a release that cannot be joined with the one before",
-        "rotate-key asthma --key-file site.key --new-key-file new.key",
-    )
+    rotate = _add(commands, "rotate-key", run_rotate, "rotate-key asthma --key-file site.key --new-key-file new.key")
     rotate.add_argument("--new-key-file", metavar="FILE", type=Path, required=True, help="the key of the new release")
-    rotate.set_defaults(run=run_rotate)
 
 
 def _add_night(commands: Any, name: str, purpose: str, notes: str) -> CommandParser:
     example = f"project {name} asthma en {notes} --out new.csv --id-column id --key-file key"
-    parser = add_command(commands, name, purpose, example=example)
+    parser = add_command(commands, name, run_deidentify, example=example, purpose=purpose)
     parser.add_argument("project", metavar="DIR", help=_DIR)
     add_options(parser)
     parser.rare().add_argument("--again", action="store_true", help="write unchanged notes, too")
     return parser
 
 
-def _add(commands: Any, name: str, purpose: str, example: str) -> CommandParser:
-    parser = add_command(commands, name, purpose, example=f"project {example}")
+def _add(commands: Any, name: str, run: RunCommand, example: str) -> CommandParser:
+    parser = add_command(commands, name, run, example=f"project {example}")
     parser.add_argument("project", metavar="DIR", help=_DIR)
     add_key_file(parser, required=False)
     return parser
 
 
 def _add_diff(commands: Any) -> None:
-    diff = _add(
-        commands,
-        "diff",
-        "list outputs that were replaced, or what a new model would change",
-        "diff asthma notes.csv --id-column id --model new_model --key-file site.key",
-    )
+    example = "diff asthma notes.csv --id-column id --model new_model --key-file site.key"
+    diff = _add(commands, "diff", run_diff, example)
     diff.add_argument("input", metavar="INPUT", nargs="?", help="with --model: notes that were handed out")
     diff.add_argument("--model", metavar="MODEL", type=Path, help="a model's folder, or an installed one's name")
     diff.add_argument("--most", metavar="N", type=int, default=200, help="notes to read; default: 200")
@@ -83,11 +65,11 @@ def _add_diff(commands: Any) -> None:
     add_recognizers(diff, rename=False)
     add_running(diff, quiet=False)
     add_reading(diff)
-    diff.set_defaults(run=run_diff, models=("model",), keep_fields=False, query=None, table_out=None)
+    diff.set_defaults(models=("model",), keep_fields=False, query=None, table_out=None)
 
 
 def run_create(options: argparse.Namespace) -> int:
-    """Make a project."""
+    """Make a new project."""
     from ensemble_deid.deidentify.project.store import Store, is_url
 
     store = Store.create(options.project, project_key(options.key_file))
@@ -97,7 +79,10 @@ def run_create(options: argparse.Namespace) -> int:
 
 
 def run_status(options: argparse.Namespace) -> int:
-    """Say what the project has handed out, and which notes it needs again; 1 where there are any."""
+    """List notes to hand out again.
+
+    Returns 1 where there are any.
+    """
     from ensemble_deid.deidentify.project.night import WITHHELD
     from ensemble_deid.deidentify.project.store import HELD
 
@@ -124,7 +109,7 @@ def _where(row: "KeptNote") -> str:
 
 
 def run_forget(options: argparse.Namespace) -> int:
-    """Delete a patient's records, and list the outputs to delete."""
+    """Delete a patient's records."""
     with opened(options).changing(purge=True) as commit:
         for name, place in commit.forget(options.patient):
             say(f"delete: {name} ({place})")
@@ -135,7 +120,7 @@ def run_forget(options: argparse.Namespace) -> int:
 
 
 def run_diff(options: argparse.Namespace) -> int:
-    """List every output that another one replaced, or what another model would find otherwise."""
+    """List outputs that were replaced, or what a new model would change."""
     if (options.model is None) != (options.input is None):
         raise ConfigError("--model and INPUT go together: notes that were handed out, to read with the new model")
     if options.model is not None:
@@ -190,7 +175,7 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def run_export(options: argparse.Namespace) -> int:
-    """Write a table that leads from pseudonyms back to ids: guard it like the notes."""
+    """Write the ids of notes and patients beside their pseudonyms."""
     store, file = opened(options), io.StringIO()
     table = csv.writer(file, lineterminator="\n")
     table.writerow(["release", "note", "note_pseudonym", "patient", "patient_pseudonym"])
@@ -211,7 +196,7 @@ def _or_same(memory: Any, name: str, otherwise: str) -> Any:
 
 
 def run_rotate(options: argparse.Namespace) -> int:
-    """Begin another release under a new key."""
+    """Begin a release that cannot be joined with the one before."""
     store = opened(options)
     release = store.rotate(project_key(options.new_key_file))
     say(f"release {release} has the key {store.key.id}; all notes are to be handed out again")

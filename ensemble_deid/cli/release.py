@@ -22,7 +22,7 @@ def add_commands(actions: Any) -> None:
     release = add_command(
         actions,
         "release",
-        "sign the record of a release, and write its two documents",
+        run_release,
         example="audit release r m --audit a --sign k --by A --role X --decision refuse --out r.json",
     )
     release.add_argument("run_folder", metavar="RUN", type=Path, help="the folder of the run")
@@ -46,7 +46,6 @@ def add_commands(actions: Any) -> None:
     release.add_argument(
         "--out", metavar="FILE.json", type=Path, required=True, help="the record; the documents are beside it"
     )
-    release.set_defaults(run=run_release)
 
 
 def add_verify_options(verify: CommandParser) -> None:
@@ -57,7 +56,7 @@ def add_verify_options(verify: CommandParser) -> None:
 
 
 def run_release(options: argparse.Namespace) -> int:
-    """Compute, sign and write."""
+    """Sign the record of a release, and write its two documents."""
     from ensemble_deid.audit.documents import open_points, release_document
     from ensemble_deid.audit.record import ReleaseDecision, ReleasePlaces, document_beside, make_record, write_record
     from ensemble_deid.cli.report_facts import report_day

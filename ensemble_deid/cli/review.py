@@ -22,43 +22,26 @@ _ROLES = ("reviewer", "adjudicator", "owner")
 def add_commands(commands: Any) -> None:
     """Add this module's commands to the parser."""
     actions = add_group(commands, "review", "correct what a model found, on a page in the browser (docs/reviewer.md)")
-    start = add_command(
-        actions,
-        "start",
-        "open the page for correcting a model's spans",
-        example="review start en notes --store decisions.sqlite",
-    )
+    start = add_command(actions, "start", run_review, example="review start en notes --store decisions.sqlite")
     add_model(start)
     start.add_argument("notes", metavar="NOTES", help="a folder or file of notes, or demo:train")
     start.add_argument("--store", metavar="FILE", type=Path, required=True, help="file that stores every decision")
     add_port(start, default=8001)
     start.add_argument("--add-labels", metavar="LIST", help="labels that the model lacks, comma-separated")
     add_shared(start, "jobs", "device", "quiet", jobs=1)
-    start.set_defaults(run=run_review)
 
-    export = add_command(
-        actions,
-        "export",
-        "write the reviewers' decisions as a corpus",
-        example="review export decisions.sqlite --out reviewed.jsonl",
-    )
+    export = add_command(actions, "export", run_export, example="review export decisions.sqlite --out reviewed.jsonl")
     _add_store(export)
     export.add_argument("--out", metavar="OUT", type=Path, required=True, help="a folder, or a .jsonl file")
     export.add_argument("--format", choices=("jsonl", "brat"), default="jsonl", help="default: jsonl")
     export.add_argument("--reviewer", metavar="NAME", help="only this reviewer's decisions, or `adjudication`")
     export.add_argument("--drawn", action="store_true", help="only notes drawn at random: others measure no model")
-    export.set_defaults(run=run_export)
     _add_learn(actions)
     _add_team(actions)
 
 
 def _add_learn(actions: Any) -> None:
-    learn = add_command(
-        actions,
-        "learn",
-        "write a model that has learned from the finished notes, and measure both",
-        example="review learn en decisions.sqlite --out better",
-    )
+    learn = add_command(actions, "learn", run_learn, example="review learn en decisions.sqlite --out better")
     add_model(learn)
     _add_store(learn)
     learn.add_argument("--out", metavar="NEW", type=Path, required=True, help="a new folder for the model")
@@ -71,46 +54,27 @@ def _add_learn(actions: Any) -> None:
     )
     learn.add_argument("--remark", metavar="TEXT", default="", help="for the model's record: who asked for it, and why")
     add_shared(learn, "quiet")
-    learn.set_defaults(run=run_learn)
 
 
 def _add_team(actions: Any) -> None:
     accounts = add_group(actions, "account", "manage the page's accounts, each with a token")
-    add = add_command(
-        accounts,
-        "add",
-        "add an account and print its token, which is shown once",
-        example="review account add decisions.sqlite kim",
-    )
-    remove = add_command(accounts, "remove", "remove an account", example="review account remove decisions.sqlite kim")
-    listed = add_command(accounts, "list", "list names and roles", example="review account list decisions.sqlite")
-    for command, run in ((add, run_account_add), (remove, run_account_remove), (listed, run_account_list)):
+    add = add_command(accounts, "add", run_account_add, example="review account add decisions.sqlite kim")
+    remove = add_command(accounts, "remove", run_account_remove, example="review account remove decisions.sqlite kim")
+    listed = add_command(accounts, "list", run_account_list, example="review account list decisions.sqlite")
+    for command in (add, remove, listed):
         _add_store(command)
-        command.set_defaults(run=run)
     for command in (add, remove):
         command.add_argument("name", metavar="NAME", help="of the person")
     add.add_argument("--role", choices=_ROLES, default=_ROLES[0], help="default: reviewer")
 
-    assign = add_command(
-        actions,
-        "assign",
-        "assign the notes that nobody has to reviewers, by patient",
-        example="review assign decisions.sqlite kim lee mo --each 2",
-    )
+    assign = add_command(actions, "assign", run_assign, example="review assign decisions.sqlite kim lee mo --each 2")
     _add_store(assign)
     assign.add_argument("reviewers", metavar="NAME", nargs="+", help="who reviews")
     assign.add_argument("--each", metavar="N", type=int, default=1, help="reviewers of each note; default: 1")
-    assign.set_defaults(run=run_assign)
-    draw = add_command(
-        actions,
-        "draw",
-        "draw notes at random, so that they can measure a model",
-        example="review draw decisions.sqlite --size 50 --blind",
-    )
+    draw = add_command(actions, "draw", run_draw, example="review draw decisions.sqlite --size 50 --blind")
     _add_store(draw)
     draw.add_argument("--size", metavar="N", type=int, required=True, help="how many notes, in whole patients")
     draw.add_argument("--blind", action="store_true", help="reviewers do not see what the model found")
-    draw.set_defaults(run=run_draw)
     for command in (assign, draw):
         command.add_argument("--seed", metavar="N", type=int, default=0, help="for the order of drawing; default: 0")
 
@@ -120,7 +84,7 @@ def _add_store(parser: CommandParser) -> None:
 
 
 def run_review(options: argparse.Namespace) -> int:
-    """Predict on the notes that the store lacks, then serve the page until a signal ends it."""
+    """Open the page for correcting a model's spans."""
     with needs_extra("service", "the review page"):
         from ensemble_deid.service.review.app import make_review_app
         from ensemble_deid.service.review.routes import Review
@@ -177,7 +141,7 @@ def run_review(options: argparse.Namespace) -> int:
 
 
 def run_export(options: argparse.Namespace) -> int:
-    """Write the finished notes with their accepted spans."""
+    """Write the reviewers' decisions as a corpus."""
     from ensemble_deid.corpora.write import write_corpus
     from ensemble_deid.service.review.export import reviewed
     from ensemble_deid.service.review.file import ReviewFile
@@ -198,7 +162,7 @@ def run_export(options: argparse.Namespace) -> int:
 
 
 def run_learn(options: argparse.Namespace) -> int:
-    """Write a model that has learned from the finished notes, and print what it gained on patients held out."""
+    """Write a model that has learned from the finished notes, and measure both."""
     from ensemble_deid.parallel import Step
     from ensemble_deid.service.review.export import reviewed
     from ensemble_deid.training.learn import learn
@@ -235,7 +199,7 @@ def run_learn(options: argparse.Namespace) -> int:
 
 
 def run_account_add(options: argparse.Namespace) -> int:
-    """Add an account; its token is printed here and nowhere else."""
+    """Add an account and print its token, which is shown once."""
     from ensemble_deid.service.review.accounts import add_account
 
     # The store may be made here, so that the page is never open to everyone.
@@ -256,14 +220,14 @@ def run_account_remove(options: argparse.Namespace) -> int:
 
 
 def run_account_list(options: argparse.Namespace) -> int:
-    """Print names and roles."""
+    """List names and roles."""
     for account in _accounts(options.store):
         say(f"{account.name}: {account.role}")
     return 0
 
 
 def run_assign(options: argparse.Namespace) -> int:
-    """Assign notes, and print how many each reviewer has."""
+    """Assign the notes that nobody has to reviewers, by patient."""
     from ensemble_deid.service.review.team import assign
 
     with _opened(options.store) as database:
@@ -274,7 +238,7 @@ def run_assign(options: argparse.Namespace) -> int:
 
 
 def run_draw(options: argparse.Namespace) -> int:
-    """Draw notes."""
+    """Draw notes at random, so that they can measure a model."""
     from ensemble_deid.service.review.team import draw
 
     with _opened(options.store) as database:

@@ -38,30 +38,21 @@ if TYPE_CHECKING:
 
 def add_commands(actions: Any) -> None:
     """Add these commands to the parser of `rules`."""
-    show = add_command(
-        actions, "show", "print a model's rules, in order", example="rules show en --labels DATE --top 10 --words"
-    )
+    show = add_command(actions, "show", run_show, example="rules show en --labels DATE --top 10 --words")
     add_model(show)
     show.add_argument("--labels", metavar="LIST", help="only rules that add or remove one of these labels")
     show.add_argument("--template", metavar="TEMPLATE", help="only rules of this template: 'lower[-1] & tag[1]'")
     show.add_argument("--top", metavar="N", type=int, help="only the first N of these")
     show.add_argument("--words", action="store_true", help="each rule as a sentence, after its number in the list")
-    show.set_defaults(run=run_show)
 
-    check = add_command(
-        actions, "check", "count what each rule fixes and breaks on annotated notes", example="rules check en my/dev"
-    )
+    check = add_command(actions, "check", run_check, example="rules check en my/dev")
     add_model(check)
     check.add_argument("corpus", metavar="CORPUS", help=CORPUS)
     _add_rules(check)
-    check.set_defaults(run=run_check)
 
-    diff = add_command(
-        actions, "diff", "list the rules that two lists do not share", example="rules diff model reviewed.rules"
-    )
+    diff = add_command(actions, "diff", run_diff, example="rules diff model reviewed.rules")
     for name in ("a", "b"):
         add_model(diff, name, metavar=name.upper(), help="a file of rules, or a MODEL")
-    diff.set_defaults(run=run_diff)
 
     _add_notes(actions)
     _add_learn(actions)
@@ -69,38 +60,26 @@ def add_commands(actions: Any) -> None:
 
 
 def _add_notes(actions: Any) -> None:
-    explain = add_command(
-        actions, "explain", "show which rules made each span of a note", example="rules explain en note.txt"
-    )
+    explain = add_command(actions, "explain", run_explain, example="rules explain en note.txt")
     add_model(explain)
     explain.add_argument("note", metavar="NOTE", help="a file with one note")
     add_shared(explain, "text")
-    explain.set_defaults(run=run_explain)
 
-    apply = add_command(
-        actions, "apply", "write what a model's patterns and rules find", example="rules apply en notes --out found"
-    )
+    apply = add_command(actions, "apply", run_apply, example="rules apply en notes --out found")
     add_model(apply)
     apply.add_argument("corpus", metavar="CORPUS", help="a folder or file of notes")
     apply.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder for the notes with their spans")
     apply.add_argument("--format", choices=ANNOTATED, default="jsonl", help="default: jsonl")
     _add_rules(apply)
-    apply.set_defaults(run=run_apply)
 
-    curve = add_command(
-        actions, "curve", "print F1 and token recall by the number of rules", example="rules curve en --out curve.png"
-    )
+    curve = add_command(actions, "curve", run_curve, example="rules curve en --out curve.png")
     add_model(curve)
     curve.add_argument("--out", metavar="FILE.png", type=Path, help="F1 as a picture, too")
-    curve.set_defaults(run=run_curve)
 
 
 def _add_learn(actions: Any) -> None:
     learn = add_command(
-        actions,
-        "learn",
-        "learn a rule list by itself, and measure it on other patients",
-        example="rules learn my/train --start none --dev my/dev --out list.rules",
+        actions, "learn", run_learn, example="rules learn my/train --start none --dev my/dev --out list.rules"
     )
     learn.add_argument("corpus", metavar="CORPUS", help=CORPUS)
     learn.add_argument(
@@ -114,7 +93,6 @@ def _add_learn(actions: Any) -> None:
     learn.add_argument("--for-people", action="store_true", help="a list for people: at most 60 rules in plain words")
     add_config(learn)
     add_shared(learn, "seed")
-    learn.set_defaults(run=run_learn)
 
 
 def _add_rules(parser: CommandParser) -> None:
@@ -122,24 +100,13 @@ def _add_rules(parser: CommandParser) -> None:
 
 
 def _add_changes(actions: Any) -> None:
-    review = add_command(
-        actions,
-        "review",
-        "open a page for approving, rejecting and editing a model's rules; it contains PHI",
-        example="rules review model --corpus my/dev",
-    )
+    review = add_command(actions, "review", run_review, example="rules review model --corpus my/dev")
     add_model(review)
     review.add_argument("--corpus", metavar="CORPUS", help="annotated notes: what each rule fixes and breaks there")
     review.add_argument("--out", metavar="FILE.html", type=Path, help="write a page to read instead")
     add_port(review, default=8002)
-    review.set_defaults(run=run_review)
 
-    approve = add_command(
-        actions,
-        "approve",
-        "record approvals of a model's rules",
-        example="rules approve model --rule 3,5 --by 'A. Reviewer'",
-    )
+    approve = add_command(actions, "approve", run_approve, example="rules approve model --rule 3,5 --by 'A. Reviewer'")
     add_model(approve)
     which = approve.add_mutually_exclusive_group(required=True)
     which.add_argument("--rule", metavar="N[,N...]", dest="rules", help="the numbers of the rules, as `show` counts")
@@ -147,25 +114,17 @@ def _add_changes(actions: Any) -> None:
     approve.add_argument("--by", metavar="NAME", required=True, help="who approves them")
     approve.add_argument("--date", metavar="YYYY-MM-DD", help="the day of the approval; default: today")
     approve.add_argument("--reject", action="store_true", help="record that they are rejected instead")
-    approve.set_defaults(run=run_approve)
 
     put = add_command(
-        actions,
-        "replace",
-        "replace a model's rule list, and record it",
-        example="rules replace model reviewed.rules --remark 'rule 7 hurts'",
+        actions, "replace", run_replace, example="rules replace model reviewed.rules --remark 'rule 7 hurts'"
     )
     add_model(put)
     which = put.add_mutually_exclusive_group(required=True)
     which.add_argument("file", metavar="FILE", type=Path, nargs="?", help="the rule list")
     which.add_argument("--approved-only", action="store_true", help="the model's own list without unapproved rules")
-    put.set_defaults(run=run_replace)
 
-    restore = add_command(
-        actions, "restore", "undo the last `replace`: bring back the rule list before it", example="rules restore model"
-    )
+    restore = add_command(actions, "restore", run_restore, example="rules restore model")
     add_model(restore)
-    restore.set_defaults(run=run_restore)
     for parser in (put, restore):
         add_remark(parser)
 
@@ -185,7 +144,10 @@ def _rule_model(options: argparse.Namespace) -> "RuleModel":
 
 
 def run_show(options: argparse.Namespace) -> int:
-    """Print the rule list as text; whole, it is the file byte for byte, with a line for its approvals if it has any."""
+    """Print a model's rules, in order.
+
+    The whole list is printed as the file, byte for byte, with a line for its approvals if it has any.
+    """
     from ensemble_deid.taggers.tbed.rule_words import rule_in_words
     from ensemble_deid.taggers.tbed.templates import parse_template
     from ensemble_deid.training.rule_approvals import APPROVED_KEY, rule_approvals
@@ -214,7 +176,7 @@ def run_show(options: argparse.Namespace) -> int:
 
 
 def run_check(options: argparse.Namespace) -> int:
-    """Print fixed, broken and score of every rule, then those that never fire and those that hurt."""
+    """Count what each rule fixes and breaks on annotated notes."""
     from ensemble_deid.taggers.tbed.rule_text import write_rule
     from ensemble_deid.training.rules import check_rules
 
@@ -231,7 +193,10 @@ def run_check(options: argparse.Namespace) -> int:
 
 
 def run_diff(options: argparse.Namespace) -> int:
-    """Print rules of A only with `-`, of B only with `+`; exit 1 when the lists differ."""
+    """List the rules that two lists do not share.
+
+    Returns 1 where there are any.
+    """
     from ensemble_deid.taggers.tbed.rulelist import RuleList
     from ensemble_deid.taggers.tbed.tagger import RULES
     from ensemble_deid.training.rules import diff_rules
@@ -245,7 +210,7 @@ def run_diff(options: argparse.Namespace) -> int:
 
 
 def run_explain(options: argparse.Namespace) -> int:
-    """Print, for every span, the pattern that started it and the rules that changed a tag of it."""
+    """Show which rules made each span of a note."""
     from ensemble_deid.taggers.tbed.rule_text import write_rule
     from ensemble_deid.training.rules import RuleModel, explain_note
 
@@ -266,7 +231,7 @@ def run_explain(options: argparse.Namespace) -> int:
 
 
 def run_apply(options: argparse.Namespace) -> int:
-    """Write the notes with what patterns and rules find."""
+    """Write what a model's patterns and rules find."""
     from ensemble_deid.corpora.write import write_corpus
     from ensemble_deid.training.rules import apply_rules_to
 
@@ -281,7 +246,7 @@ def run_apply(options: argparse.Namespace) -> int:
 
 
 def run_curve(options: argparse.Namespace) -> int:
-    """Print the curve that training measured, and draw it."""
+    """Print F1 and token recall by the number of rules."""
     from ensemble_deid.training.rule_replacement import has_trained_rules
     from ensemble_deid.training.rules import curve_lines, draw_curve, model_curve
 
@@ -298,7 +263,7 @@ def run_curve(options: argparse.Namespace) -> int:
 
 
 def run_learn(options: argparse.Namespace) -> int:
-    """Learn a rule list, print its curve, and write it."""
+    """Learn a rule list by itself, and measure it on other patients."""
     from ensemble_deid.training.rule_learning import learn_rule_list
     from ensemble_deid.training.rules import curve_lines
 
@@ -352,7 +317,7 @@ def _other_system(start: str) -> "OtherSystem":
 
 
 def run_review(options: argparse.Namespace) -> int:
-    """Serve the page until a signal ends it, or write it."""
+    """Open a page for approving, rejecting and editing a model's rules; it contains PHI."""
     from ensemble_deid.training.rule_review import review_rules
 
     documents = None if options.corpus is None else read_gold(options.corpus).documents
@@ -382,7 +347,7 @@ def _serve_rules(options: argparse.Namespace, documents: Sequence[Document] | No
 
 
 def run_approve(options: argparse.Namespace) -> int:
-    """Store an approval."""
+    """Record approvals of a model's rules."""
     from ensemble_deid.training.rule_approvals import approve_rules
 
     numbers = None if options.all else _numbers(options.rules)
@@ -401,7 +366,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def run_replace(options: argparse.Namespace) -> int:
-    """Put a rule list into a model."""
+    """Replace a model's rule list, and record it."""
     from ensemble_deid.taggers.tbed.rulelist import RuleList
     from ensemble_deid.training.rule_replacement import keep_approved_rules, replace_rules
 
@@ -416,7 +381,7 @@ def run_replace(options: argparse.Namespace) -> int:
 
 
 def run_restore(options: argparse.Namespace) -> int:
-    """Bring back the rule list before the last replacement."""
+    """Undo the last `replace`: bring back the rule list before it."""
     from ensemble_deid.training.rule_replacement import restore_rules
 
     change, n_rules = restore_rules(options.model, remark=options.remark)

@@ -12,12 +12,7 @@ from ensemble_deid.errors import needs_extra
 
 def add_commands(commands: Any) -> None:
     """Add this module's command to the parser."""
-    parser = add_command(
-        commands,
-        "serve",
-        "answer HTTP requests, also Presidio's (docs/administrator.md)",
-        example="serve en --port 8000 --key-file site.key",
-    )
+    parser = add_command(commands, "serve", run_serve, example="serve en --port 8000 --key-file site.key")
     add_model(parser)
     parser.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="to listen on; default: this machine")
     add_port(parser, default=8000)
@@ -40,11 +35,10 @@ def add_commands(commands: Any) -> None:
         "--arrival-limit", metavar="SECONDS", type=float, default=10.0, help="wait for a body; total wait for a batch"
     )
     parser.rare().add_argument("--together", metavar="N", type=int, default=16, help="largest batch of waiting notes")
-    parser.set_defaults(run=run_serve)
 
 
 def run_serve(options: argparse.Namespace) -> int:
-    """Serve until a signal ends it."""
+    """Answer HTTP requests, also Presidio's (docs/administrator.md)."""
     with needs_extra("service", "the service"):
         from ensemble_deid.service.server import serve
     from ensemble_deid.deidentify.gate import LEAST_RECALL

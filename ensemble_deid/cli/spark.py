@@ -24,7 +24,7 @@ def add_commands(commands: Any) -> None:
     parser = add_command(
         commands,
         "spark",
-        "de-identify a Parquet table on Spark (docs/data-engineer.md)",
+        run_spark,
         example="spark en notes.parquet clean.parquet --text-column note --patient-column mrn",
     )
     add_model(parser)
@@ -40,11 +40,10 @@ def add_commands(commands: Any) -> None:
     rare.add_argument("--failed", metavar="PATH", help="table of withheld notes; default: OUT.parquet.failed")
     rare.add_argument("--master", metavar="URL", help="such as local[8]; default: what Spark's own settings say")
     rare.add_argument("--partitions", metavar="N", type=int, help="tasks for the notes; default: by size and cores")
-    parser.set_defaults(run=run_spark)
 
 
 def run_spark(options: argparse.Namespace) -> int:
-    """Write the table and the table of withheld notes, and say how many notes there were."""
+    """De-identify a Parquet table on Spark (docs/data-engineer.md)."""
     from ensemble_deid.deidentify.options import RunOptions, files_of
     from ensemble_deid.integrations.spark import deidentify_parquet
     from ensemble_deid.model.additions import labels_of_model

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 def add_commands(commands: Any) -> None:
     """Add the command to the parser."""
     train = add_command(
-        commands, "train", "train the whole stack", example="train demo:train --dev demo:dev --config small --out model"
+        commands, "train", run_train, example="train demo:train --dev demo:dev --config small --out model"
     )
     train.add_argument("train", metavar="TRAIN", help=CORPUS)
     train.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the model to")
@@ -63,11 +63,10 @@ def add_commands(commands: Any) -> None:
     rare.add_argument("--folds", metavar="N", type=int, help="folds of the stack")
     add_shared(rare, "group-by", "allow-overlap", "reproducible", "resume")
     add_member(rare)
-    train.set_defaults(run=run_train)
 
 
 def run_train(options: argparse.Namespace) -> int:
-    """Train, save, and print the dev figures."""
+    """Train the whole stack."""
     from ensemble_deid.deidentify.members import files_of_members, member_sources
     from ensemble_deid.deidentify.sources import place_beside
     from ensemble_deid.note.tags import TagLoss
@@ -187,32 +186,25 @@ def add_experiments(commands: Any) -> None:
     _add_tune(commands)
     _add_ablate(commands)
     download = add_group(commands, "download", "fetch models of other projects, for features")
-    stanza = add_command(
-        download, "stanza", "parts of speech and entities (text.stanza)", example="research download stanza en"
-    )
+    stanza = add_command(download, "stanza", run_download_stanza, example="research download stanza en")
     stanza.add_argument("name", metavar="LANGUAGE", help="en, es ..., or language/package")
-    stanza.set_defaults(run=run_download_stanza)
 
 
 def _add_crossval(commands: Any) -> None:
     crossval = add_command(
-        commands,
-        "crossval",
-        "cross-validate the whole stack, by patient or site",
-        example="research crossval demo:train --folds 5 --config small --out run",
+        commands, "crossval", run_crossval, example="research crossval demo:train --folds 5 --config small --out run"
     )
     crossval.add_argument("corpus", metavar="CORPUS", help=CORPUS)
     crossval.add_argument("--folds", metavar="N", type=int, default=10, help="default: 10; of the stack: --set folds=N")
     crossval.add_argument("--max-memory", metavar="GIB", type=float, help="run as many folds together as fit")
     _add_run(crossval)
-    crossval.set_defaults(run=run_crossval)
 
 
 def _add_tune(commands: Any) -> None:
     tune = add_command(
         commands,
         "tune",
-        "search settings on dev notes within a budget of time",
+        run_tune,
         example="research tune my/train --dev my/dev --set-range crf.c2=0.1..1 --minutes 60 --out run",
     )
     tune.add_argument("corpus", metavar="CORPUS", help=CORPUS)
@@ -229,7 +221,6 @@ def _add_tune(commands: Any) -> None:
     tune.add_argument("--trials", metavar="N", type=int, help="no more than N trials")
     add_shared(tune, "allow-overlap")
     _add_run(tune)
-    tune.set_defaults(run=run_tune)
 
 
 def _add_run(parser: CommandParser) -> None:
@@ -240,9 +231,7 @@ def _add_run(parser: CommandParser) -> None:
 
 
 def _add_ablate(commands: Any) -> None:
-    ablate = add_command(
-        commands, "ablate", "leave each submodel out in turn", example="research ablate model my/dev --out ablation.md"
-    )
+    ablate = add_command(commands, "ablate", run_ablate, example="research ablate model my/dev --out ablation.md")
     add_model(ablate)
     ablate.add_argument("dev", metavar="DEV", help=CORPUS)
     add_files(ablate, FILE_FORMS)
@@ -257,7 +246,6 @@ def _add_ablate(commands: Any) -> None:
     )
     add_member(ablate)
     add_shared(ablate, "jobs", "quiet", jobs=2)
-    ablate.set_defaults(run=run_ablate)
 
 
 def _configure(options: argparse.Namespace, more: Sequence[str] = (), **settings: Any) -> Config:
@@ -275,7 +263,7 @@ def _configure(options: argparse.Namespace, more: Sequence[str] = (), **settings
 
 
 def run_crossval(options: argparse.Namespace) -> int:
-    """Cross-validate, write the run folder, print the figures."""
+    """Cross-validate the whole stack, by patient or site."""
     from ensemble_deid.training.crossval import crossval
     from ensemble_deid.training.reports import crossval_results
 
@@ -302,7 +290,7 @@ def run_crossval(options: argparse.Namespace) -> int:
 
 
 def run_tune(options: argparse.Namespace) -> int:
-    """Search, write the run folder, print the trials, the best first."""
+    """Search settings on dev notes within a budget of time."""
     from ensemble_deid.training.reports import tune_results
     from ensemble_deid.training.tune import parse_range, tune
 
@@ -334,7 +322,7 @@ def run_tune(options: argparse.Namespace) -> int:
 
 
 def run_ablate(options: argparse.Namespace) -> int:
-    """Run the ablations, write the report, print it."""
+    """Leave each submodel out in turn."""
     from ensemble_deid.deidentify.members import files_of_members, member_sources
     from ensemble_deid.training.ablate import ThresholdTarget, TrainingNotes, ablate
     from ensemble_deid.training.reports import ablation_results
@@ -368,7 +356,7 @@ def run_ablate(options: argparse.Namespace) -> int:
 
 
 def run_download_stanza(options: argparse.Namespace) -> int:
-    """Fetch the models and say where they are."""
+    """Parts of speech and entities (text.stanza)."""
     from ensemble_deid.features.stanza_tags import download_models
 
     folder = download_models(options.name)
