@@ -1,12 +1,12 @@
 """The application of one worker: the model, the routes and the guard before them."""
 
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from types import FrameType
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -37,18 +37,6 @@ def create_app(settings: ServiceSettings) -> Guard:
 def make_app(model: Deidentifier, settings: ServiceSettings, lists: SiteLists | None = None) -> Guard:
     """Return the application for a model and a site's lists that are loaded."""
     processor = Processor(places=settings.queue, time_limit=settings.time_limit)
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        stop_with_signals(processor)
-        yield
-        processor.close()
-
-    # No pages of documentation: they would load scripts from elsewhere.
-    app = FastAPI(
-        title="ensemble_deid", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, debug=False
-    )
-    answer_errors(app)
     metrics = Metrics(frozenset(PATHS))
     defaults = RunOptions.choose(
         model.labels,
@@ -61,12 +49,8 @@ def make_app(model: Deidentifier, settings: ServiceSettings, lists: SiteLists | 
         least_recall=settings.least_recall,
     )
     notes = NoteService(model, defaults, processor, metrics, settings.together)
-    app.include_router(presidio_routes(notes, presidio_names=settings.entities == "presidio"))
-    app.include_router(own_routes(notes, settings))
-
-    @app.get(HEALTH)
-    async def health() -> PlainTextResponse:
-        return PlainTextResponse("ensemble_deid service is up")
+    presidio = presidio_routes(notes, presidio_names=settings.entities == "presidio")
+    app = assemble("service", [presidio, own_routes(notes, settings)], processor)
 
     @app.get("/metrics")
     async def metrics_page() -> Response:
@@ -81,7 +65,33 @@ PATHS = (
 )
 
 
-def stop_with_signals(processor: Processor) -> None:
+def assemble(name: str, routers: Iterable[APIRouter], processor: Processor, **settings: Any) -> FastAPI:
+    """Return an application with these routes and `/health`, whose errors do not quote the request."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        _stop_with_signals(processor)
+        yield
+        processor.close()
+
+    # No pages of documentation: they would load scripts from elsewhere.
+    app = FastAPI(
+        title="ensemble_deid", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, **settings
+    )
+    app.add_exception_handler(Refused, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    for router in routers:
+        app.include_router(router)
+
+    @app.get(HEALTH)
+    async def health() -> PlainTextResponse:
+        return PlainTextResponse(f"ensemble_deid {name} is up")
+
+    return app
+
+
+def _stop_with_signals(processor: Processor) -> None:
     """Let the first signal to end refuse new requests at once; the server, whose handlers these are, does the rest."""
     for number in (signal.SIGTERM, signal.SIGINT):
         server = signal.getsignal(number)
@@ -92,13 +102,6 @@ def stop_with_signals(processor: Processor) -> None:
                 server(number, frame)
 
         signal.signal(number, stop)
-
-
-def answer_errors(app: FastAPI) -> None:
-    """Let refusals and requests that do not fit be answered without quoting the request."""
-    app.add_exception_handler(Refused, _refused)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
 
 
 async def _refused(_: Request, error: Exception) -> JSONResponse:

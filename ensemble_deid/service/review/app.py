@@ -3,34 +3,26 @@
 import io
 import sqlite3
 import zipfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Response
-from fastapi.responses import PlainTextResponse
+from fastapi import APIRouter, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ensemble_deid import __version__
 from ensemble_deid.corpora.checks import check_file_name
 from ensemble_deid.corpora.formats import format_named
 from ensemble_deid.deidentify.deidentifier import Deidentifier
-from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
-from ensemble_deid.service.app import answer_errors, stop_with_signals
-from ensemble_deid.service.guard import HEALTH, Guard
-from ensemble_deid.service.metrics import Metrics
 from ensemble_deid.service.processor import Processor
 from ensemble_deid.service.refusal import Refused
 from ensemble_deid.service.review.accounts import Account, account_of, act_as, owns, read_accounts
 from ensemble_deid.service.review.export import reviewed
 from ensemble_deid.service.review.file import ReviewFile
 from ensemble_deid.service.review.layers import is_drawn, may_read
-from ensemble_deid.service.review.pages import PAGE_PATHS, WithHeaders, page_routes
-from ensemble_deid.service.review.records import ADJUDICATION, ReviewError
+from ensemble_deid.service.review.pages import make_page_app
+from ensemble_deid.service.review.records import ADJUDICATION
 from ensemble_deid.service.review.requests import SelectedPlace
 from ensemble_deid.service.review.routes import NotePath, Review, review_routes
 from ensemble_deid.service.settings import ServiceSettings
@@ -47,36 +39,9 @@ def make_review_app(
     `then` is what the page says of the next step, and its command.
     """
     processor = Processor(places=settings.queue, time_limit=settings.time_limit)
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        stop_with_signals(processor)
-        yield
-        processor.close()
-
-    app = FastAPI(
-        title="review", version=__version__, lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None
-    )
-    answer_errors(app)
-    app.include_router(page_routes())
-    app.include_router(review_routes(review, then))
-    app.include_router(_model_routes(review, model, processor))
-    app.include_router(_export_routes(review))
-
-    @app.get(HEALTH)
-    async def health() -> PlainTextResponse:
-        return PlainTextResponse("ensemble_deid review is up")
-
-    metrics = Metrics(frozenset({HEALTH}))
-    guard = Guard(
-        WithAccounts(app, review.file),
-        settings,
-        processor,
-        metrics,
-        without_token=(HEALTH, *PAGE_PATHS),
-        loopback_only=True,
-    )
-    return WithHeaders(guard)
+    routers = [review_routes(review, then), _model_routes(review, model, processor), _export_routes(review)]
+    inside = partial(WithAccounts, file=review.file)
+    return make_page_app("review", routers, settings, processor, inside=inside)
 
 
 class WithAccounts:
@@ -149,12 +114,9 @@ def _export_routes(review: Review) -> APIRouter:
             raise Refused(422, f"format: must be one of {', '.join(EXPORT_FORMATS)}")
         if not owns():
             raise Refused(403, "the export holds everyone's decisions: it is the owners'")
-        try:
-            with review.file.transaction() as database:
-                ready = reviewed(database)
-            files = _rendered(ready.documents, format)
-        except (CorpusError, ReviewError) as error:
-            raise Refused(409, str(error)) from None
+        with review.file.transaction() as database:
+            ready = reviewed(database)
+        files = _rendered(ready.documents, format)
         counts = {"x-notes": str(len(ready.documents)), "x-unfinished": str(ready.unfinished)}
         counts["x-disputed"] = str(ready.disputed)
         if format == "jsonl":

@@ -1,9 +1,18 @@
-"""The page's files, and the headers that keep everything else out of it."""
+"""Applications with a page: its files, and the headers that keep everything else out of it."""
 
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ensemble_deid.errors import DeidError
+from ensemble_deid.service.app import assemble
+from ensemble_deid.service.guard import HEALTH, Guard
+from ensemble_deid.service.metrics import Metrics
+from ensemble_deid.service.processor import Processor
+from ensemble_deid.service.settings import ServiceSettings
 
 _TYPES = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 PAGE_FILES = (
@@ -26,7 +35,29 @@ _HEADERS = {
 }
 
 
-def page_routes(first: str = "review.html") -> APIRouter:
+def make_page_app(
+    name: str,
+    routers: Sequence[APIRouter],
+    settings: ServiceSettings,
+    processor: Processor,
+    *,
+    inside: Callable[[ASGIApp], ASGIApp] = lambda app: app,
+) -> ASGIApp:
+    """Return the application of a page, `NAME.html`, with its routes; `inside` wraps what the guard lets through.
+
+    Errors of the package, which quote no note, are answered with their message (409).
+    """
+    app = assemble(name, [_page_routes(f"{name}.html"), *routers], processor, openapi_url=None)
+    app.add_exception_handler(DeidError, _conflict)
+    metrics, open_paths = Metrics(frozenset({HEALTH})), (HEALTH, *PAGE_PATHS)
+    return _WithHeaders(Guard(inside(app), settings, processor, metrics, without_token=open_paths, loopback_only=True))
+
+
+async def _conflict(_: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"error": str(error)}, 409)
+
+
+def _page_routes(first: str) -> APIRouter:
     """Return the routes of the page's files, read once, with the `first` at the root."""
     routes = APIRouter()
     folder = files("ensemble_deid.service.review") / "page"
@@ -44,7 +75,7 @@ def page_routes(first: str = "review.html") -> APIRouter:
     return routes
 
 
-class WithHeaders:
+class _WithHeaders:
     """An ASGI application that adds the headers to each answer of another."""
 
     def __init__(self, app: ASGIApp) -> None:

@@ -15,7 +15,7 @@ from ensemble_deid.service.review.fill import uncertainty
 from ensemble_deid.service.review.hits import find_hits
 from ensemble_deid.service.review.layers import begin_layer
 from ensemble_deid.service.review.overview import Order, agreement, note_page, reviewers, to_settle
-from ensemble_deid.service.review.records import ADJUDICATION, ReviewError, read_disagreements, read_spans
+from ensemble_deid.service.review.records import ADJUDICATION, read_disagreements, read_spans
 from ensemble_deid.service.review.steps import is_adjudicated, may_replay, redo, undo
 from ensemble_deid.service.review.team import read_guideline, write_guideline
 
@@ -33,14 +33,11 @@ class Review:
         self.file, self.facts, self.explains = file, facts, explains
 
     def change(self, note: int, reviewer: str, edit: Callable[[Any], object]) -> dict[str, Any]:
-        """Make one decision and return the note after it. Raises Refused where it is not possible."""
-        try:
-            with self.file.transaction() as database:
-                self.require(database, note)
-                edit(database)
-                return self.note(database, note, reviewer)
-        except ReviewError as error:
-            raise Refused(409, str(error)) from None
+        """Make one decision and return the note after it. Raises Refused, ReviewError."""
+        with self.file.transaction() as database:
+            self.require(database, note)
+            edit(database)
+            return self.note(database, note, reviewer)
 
     def note(self, database: Any, note: int, reviewer: str) -> dict[str, Any]:
         """Return a note with the reviewer's spans."""
@@ -113,11 +110,8 @@ def review_routes(review: Review, then: tuple[str, str]) -> APIRouter:
     def new_guideline(body: requests.NewGuideline) -> dict[str, Any]:
         if not owns():
             raise Refused(403, "the guideline is the owners' to change")
-        try:
-            with review.file.transaction() as database:
-                return asdict(write_guideline(database, body.text, after=body.after))
-        except ReviewError as error:
-            raise Refused(409, str(error)) from None
+        with review.file.transaction() as database:
+            return asdict(write_guideline(database, body.text, after=body.after))
 
     @routes.get("/notes")
     def notes(
@@ -180,39 +174,27 @@ def _across_notes(review: Review) -> APIRouter:
 
     @routes.post("/undo")
     def take_back(body: requests.ByReviewer) -> dict[str, int | None]:
-        return _replayed(review, body.reviewer, undo)
+        with review.file.transaction() as database:
+            return {"note": undo(database, body.reviewer)}
 
     @routes.post("/redo")
     def do_again(body: requests.ByReviewer) -> dict[str, int | None]:
-        return _replayed(review, body.reviewer, redo)
+        with review.file.transaction() as database:
+            return {"note": redo(database, body.reviewer)}
 
     @routes.post("/search")
     def search(body: requests.SearchFields) -> dict[str, Any]:
-        try:
-            with review.file.transaction() as database:
-                return asdict(find_hits(database, body.reviewer, _search(body)))
-        except ReviewError as error:
-            raise Refused(409, str(error)) from None
+        with review.file.transaction() as database:
+            return asdict(find_hits(database, body.reviewer, _search(body)))
 
     @routes.post("/mark-all")
     def mark(body: requests.MarkAll) -> dict[str, Any]:
         review.require_label(body.label)
-        try:
-            with review.file.transaction() as database:
-                return asdict(mark_all(database, body.reviewer, _search(body), body.label))
-        except ReviewError as error:
-            raise Refused(409, str(error)) from None
+        with review.file.transaction() as database:
+            return asdict(mark_all(database, body.reviewer, _search(body), body.label))
 
     return routes
 
 
 def _search(body: requests.SearchFields) -> Search:
     return Search(body.words, body.whole_words, body.match_case)
-
-
-def _replayed(review: Review, reviewer: str, replay: Callable[[Any, str], int | None]) -> dict[str, int | None]:
-    try:
-        with review.file.transaction() as database:
-            return {"note": replay(database, reviewer)}
-    except ReviewError as error:
-        raise Refused(409, str(error)) from None

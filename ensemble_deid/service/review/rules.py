@@ -1,27 +1,20 @@
 """The page for judging a model's rules: a card for each; decisions are stored with the model."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter
 from fastapi import Path as InPath
-from fastapi.responses import PlainTextResponse
 from pydantic import Field
 from starlette.types import ASGIApp
 
-from ensemble_deid import __version__
-from ensemble_deid.errors import ModelError, RuleError
 from ensemble_deid.note.document import Document
-from ensemble_deid.service.app import answer_errors, stop_with_signals
-from ensemble_deid.service.guard import HEALTH, Guard
-from ensemble_deid.service.metrics import Metrics
 from ensemble_deid.service.processor import Processor
 from ensemble_deid.service.refusal import Refused
-from ensemble_deid.service.review.pages import PAGE_PATHS, WithHeaders, page_routes
+from ensemble_deid.service.review.pages import make_page_app
 from ensemble_deid.service.review.requests import ByReviewer
 from ensemble_deid.service.settings import ServiceSettings
 from ensemble_deid.taggers.tbed.rule_text import write_rule
@@ -72,13 +65,10 @@ class RuleDesk:
         }
 
     def change(self, sha256: str, edit: Callable[[], object]) -> dict[str, Any]:
-        """Change the model and return what the page then shows. Raises Refused if that is not possible."""
+        """Change the model and return what the page then shows. Raises Refused, ModelError, RuleError."""
         if rule_approvals(self.model).sha256 != sha256:
             raise Refused(409, "the list has changed since the page was loaded: load it again")
-        try:
-            edit()
-        except (ModelError, RuleError) as error:
-            raise Refused(409, str(error)) from None
+        edit()
         return self.cards()
 
 
@@ -99,27 +89,7 @@ def _card(card: RuleCard, decisions: Sequence[Any]) -> dict[str, Any]:
 def make_rules_app(desk: RuleDesk, settings: ServiceSettings) -> ASGIApp:
     """Return the application."""
     processor = Processor(places=settings.queue, time_limit=settings.time_limit)
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        stop_with_signals(processor)
-        yield
-        processor.close()
-
-    app = FastAPI(
-        title="rules", version=__version__, lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None
-    )
-    answer_errors(app)
-    app.include_router(page_routes("rules.html"))
-    app.include_router(_rule_routes(desk, processor))
-
-    @app.get(HEALTH)
-    async def health() -> PlainTextResponse:
-        return PlainTextResponse("ensemble_deid rules is up")
-
-    metrics = Metrics(frozenset({HEALTH}))
-    open_paths = (HEALTH, *PAGE_PATHS)
-    return WithHeaders(Guard(app, settings, processor, metrics, without_token=open_paths, loopback_only=True))
+    return make_page_app("rules", [_rule_routes(desk, processor)], settings, processor)
 
 
 def _rule_routes(desk: RuleDesk, processor: Processor) -> APIRouter:
