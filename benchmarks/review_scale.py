@@ -17,7 +17,7 @@ from ensemble_deid.note.span import Span
 from ensemble_deid.service.review.edits import Search, decide, finish
 from ensemble_deid.service.review.file import Facts, ReviewFile, settle_facts
 from ensemble_deid.service.review.fill import add_note
-from ensemble_deid.service.review.hits import find_hits
+from ensemble_deid.service.review.edits import find_hits
 from ensemble_deid.service.review.layers import begin_layer
 from ensemble_deid.service.review.overview import agreement, note_page
 from ensemble_deid.service.review.records import ADJUDICATION, read_spans

@@ -21,8 +21,8 @@ from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import DeidError
 from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.features.patterns import PatternSet
+from ensemble_deid.model.additions import InclusionList
 from ensemble_deid.model.ensemble import Ensemble
-from ensemble_deid.model.inclusion import InclusionList
 from ensemble_deid.note.document import Document
 from ensemble_deid.training.harvest import (
     Harvest,

@@ -18,9 +18,8 @@ from ensemble_deid.audit.bounds import (
     notes_until_stop,
     upper_bound,
 )
-from ensemble_deid.audit.capture import Cell, estimate_hidden
 from ensemble_deid.audit.certify import certify, hoeffding_bentkus
-from ensemble_deid.audit.figures import _leaks, audit_figures, form_of
+from ensemble_deid.audit.figures import Cell, _leaks, audit_figures, estimate_hidden, form_of
 from ensemble_deid.audit.plan import DrawnNote, allocate, read_plan
 from ensemble_deid.audit.readings import PLAN, STORE, AuditedNote, opened_audit, read_readings
 from ensemble_deid.audit.release import replaced_spans

@@ -16,7 +16,7 @@ from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.repeats import PatientStrings
 from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.errors import CorpusError
-from ensemble_deid.model.inclusion import InclusionList, plain_sentence
+from ensemble_deid.model.additions import InclusionList, plain_sentence
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 

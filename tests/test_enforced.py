@@ -32,7 +32,7 @@ from ensemble_deid.deidentify.known.site_lists import AllowList
 from ensemble_deid.deidentify.one_pass import finish_alone, finish_together
 from ensemble_deid.deidentify.recognizers import recognised
 from ensemble_deid.features.patterns import parse_patterns
-from ensemble_deid.model.inclusion import parse_inclusion_list
+from ensemble_deid.model.additions import parse_inclusion_list
 from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.training.model_additions import add_patterns
 

@@ -15,7 +15,7 @@ from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.model.manifest import fingerprint, read_manifest
-from ensemble_deid.model.out_of_fold import out_of_fold
+from ensemble_deid.model.measured import out_of_fold
 from ensemble_deid.note.document import Document
 from ensemble_deid.training.reports import figures_record, figures_table, measure_model
 

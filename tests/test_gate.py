@@ -22,8 +22,7 @@ from ensemble_deid.integrations.arrow_stream import deidentified_batches
 from ensemble_deid.integrations.huggingface import TokenClassifier
 from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.manifest import Manifest
-from ensemble_deid.model.measured import LANGUAGES
-from ensemble_deid.model.out_of_fold import CURVES
+from ensemble_deid.model.measured import CURVES, LANGUAGES
 from ensemble_deid.note.language import languages_of, other_language
 from ensemble_deid.service.app import make_app
 from ensemble_deid.service.settings import ServiceSettings

@@ -12,8 +12,7 @@ import tiny_stack
 from ensemble_deid import Deidentifier
 from ensemble_deid.cli.main import main
 from ensemble_deid.errors import CorpusError, ModelError
-from ensemble_deid.model.additions import INCLUSION, PATTERNS, changeable_files
-from ensemble_deid.model.inclusion import sentence_ranges
+from ensemble_deid.model.additions import INCLUSION, PATTERNS, changeable_files, sentence_ranges
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.model.measured import CHOSEN_WITH

@@ -21,7 +21,7 @@ from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest, read_manifest
-from ensemble_deid.model.out_of_fold import CURVES, curve_from_record, curve_to_record, out_of_fold
+from ensemble_deid.model.measured import CURVES, curve_from_record, curve_to_record, out_of_fold
 from ensemble_deid.model.package import export_model
 from ensemble_deid.training.thresholds import freeze_out_of_fold_threshold
 from ensemble_deid.training.train import Trained, train

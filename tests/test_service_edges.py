@@ -13,7 +13,7 @@ from made_keys import KEY
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.service.connections import MOST
+from ensemble_deid.service.server import MOST
 from ensemble_deid.service.tokens import SCOPES, Tokens
 
 NAME = "Quillfeather"

@@ -261,7 +261,7 @@ def _say_leaks(leaks: "Sequence[Leak]") -> None:
 
 
 def _say_readers(figures: "AuditFigures") -> None:
-    from ensemble_deid.audit.capture import ASSUMPTIONS
+    from ensemble_deid.audit.figures import ASSUMPTIONS
 
     say(f"\nagreement of the readers (strict F1): {percent(figures.agreement)}")
     if figures.hidden is None:

@@ -28,7 +28,7 @@ _MODULES = {
     "review": "review",
     "audit": "audit",
     "serve": "service",
-    "spark": "spark",
+    "spark": "service",
 }
 """The commands of each module; only the module of the given command is loaded."""
 
@@ -61,11 +61,10 @@ def _add_all(commands: Any) -> None:
         review,
         rules,
         service,
-        spark,
         training,
     )
 
-    for module in (training, deidentify, prediction, evaluation, review, audit, service, spark, models):
+    for module in (training, deidentify, prediction, evaluation, review, audit, service, models):
         module.add_commands(commands)
     of_model = add_group(commands, "model", "inspect, adjust and share a model")
     for adds in (models, model_changes, explain, evaluation):

@@ -236,7 +236,7 @@ def run_show(options: argparse.Namespace) -> int:
 def run_inclusion_check(options: argparse.Namespace) -> int:
     """Show which spans of a system a list would drop."""
     from ensemble_deid.cli.sources import read_system
-    from ensemble_deid.model.inclusion import read_inclusion_list
+    from ensemble_deid.model.additions import read_inclusion_list
     from ensemble_deid.training.harvest import inclusion_effect
 
     listed = read_inclusion_list(options.file)
@@ -250,7 +250,7 @@ def run_inclusion_check(options: argparse.Namespace) -> int:
 
 def run_put(options: argparse.Namespace) -> int:
     """Set a model's reviewed list."""
-    from ensemble_deid.model.inclusion import read_inclusion_list
+    from ensemble_deid.model.additions import read_inclusion_list
     from ensemble_deid.training.model_additions import put_inclusion_list
 
     listed = read_inclusion_list(options.file)

@@ -24,8 +24,8 @@ from ensemble_deid.deidentify.prediction import (
 )
 from ensemble_deid.deidentify.recognizers import recognised
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError
+from ensemble_deid.model.additions import InclusionList
 from ensemble_deid.model.ensemble import Ensemble
-from ensemble_deid.model.inclusion import InclusionList
 from ensemble_deid.model.installed import find_model
 from ensemble_deid.model.loading import ModelSource, load_again, load_model, load_once, model_source
 from ensemble_deid.model.options import PredictionChoices, PredictionOptions, check_number

@@ -18,7 +18,7 @@ from ensemble_deid.deidentify.prediction import Note
 from ensemble_deid.deidentify.repeats import Known, PatientStrings
 from ensemble_deid.deidentify.replacement import ReplacedSpan
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError, RuleError
-from ensemble_deid.model.inclusion import InclusionList
+from ensemble_deid.model.additions import InclusionList
 from ensemble_deid.model.options import threshold_factor
 from ensemble_deid.note.digits import rounded
 from ensemble_deid.note.document import Document, patient_of

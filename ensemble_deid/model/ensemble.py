@@ -12,9 +12,8 @@ from ensemble_deid.config import Config
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.patterns import PatternSet, find_all
-from ensemble_deid.model.additions import labels_found
+from ensemble_deid.model.additions import InclusionList, labels_found
 from ensemble_deid.model.feature_extractor import FeatureExtractor
-from ensemble_deid.model.inclusion import InclusionList
 from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.model.measured import languages_of_training
 from ensemble_deid.model.options import AS_TRAINED, COMBINERS, SVM, PredictionOptions, combine_named, threshold_factor

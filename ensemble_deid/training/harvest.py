@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.features.pattern_text import patterns_text, toml_string
 from ensemble_deid.features.patterns import Pattern, PatternSet, find_all
-from ensemble_deid.model.inclusion import InclusionList, plain_sentence, sentence_ranges
+from ensemble_deid.model.additions import InclusionList, plain_sentence, sentence_ranges
 from ensemble_deid.note.document import Document, grouped_by_site
 from ensemble_deid.note.reading import as_read
 from ensemble_deid.note.tokens import tokenize

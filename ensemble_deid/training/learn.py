@@ -27,10 +27,9 @@ from ensemble_deid.evaluation.operating_points import (
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.pattern_text import patterns_text
 from ensemble_deid.features.patterns import PatternSet, find_all
-from ensemble_deid.model.additions import INCLUSION, PATTERNS, changeable_files
+from ensemble_deid.model.additions import INCLUSION, PATTERNS, InclusionList, changeable_files, parse_inclusion_list
 from ensemble_deid.model.directory import beside, variant_name, write_manifest
 from ensemble_deid.model.ensemble import Ensemble, view_of
-from ensemble_deid.model.inclusion import InclusionList, parse_inclusion_list
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest, copy_private_files, file_hashes, read_manifest
 from ensemble_deid.model.measured import CHOSEN_WITH, SHIPPED

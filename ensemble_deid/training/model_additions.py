@@ -13,9 +13,15 @@ from pathlib import Path
 from ensemble_deid.errors import ModelError, RuleError
 from ensemble_deid.features.pattern_text import check_pattern, patterns_text
 from ensemble_deid.features.patterns import Pattern, PatternSet, find_all, parse_patterns
-from ensemble_deid.model.additions import INCLUSION, PATTERNS, PROPOSER, load_added_patterns, load_inclusion_list
+from ensemble_deid.model.additions import (
+    INCLUSION,
+    PATTERNS,
+    PROPOSER,
+    InclusionList,
+    load_added_patterns,
+    load_inclusion_list,
+)
 from ensemble_deid.model.directory import update_model
-from ensemble_deid.model.inclusion import InclusionList
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest, file_hashes, read_manifest
 from ensemble_deid.note.document import Document

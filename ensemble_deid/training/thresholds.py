@@ -23,9 +23,8 @@ from ensemble_deid.model.additions import changeable_files, changes_since_traini
 from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest, has_private_file, read_manifest
-from ensemble_deid.model.measured import CHOSEN_WITH, SHIPPED
+from ensemble_deid.model.measured import CHOSEN_WITH, SHIPPED, OutOfFold, out_of_fold
 from ensemble_deid.model.options import CHOICE, DEV, members_record
-from ensemble_deid.model.out_of_fold import OutOfFold, out_of_fold
 from ensemble_deid.model.seen_notes import SeenNotes, overlap_choice
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.note.document import Document

@@ -17,9 +17,8 @@ from ensemble_deid.model.directory import save_model
 from ensemble_deid.model.ensemble import Ensemble, arithmetic_of_training
 from ensemble_deid.model.feature_extractor import FeatureExtractor, fit_feature_extractor
 from ensemble_deid.model.manifest import Manifest, fingerprint, installed_packages
-from ensemble_deid.model.measured import LANGUAGES
+from ensemble_deid.model.measured import CURVES, LANGUAGES, curves_record
 from ensemble_deid.model.options import OUT_OF_FOLD, members_record
-from ensemble_deid.model.out_of_fold import CURVES, curves_record
 from ensemble_deid.model.pattern_choice import choose_patterns
 from ensemble_deid.model.seen_notes import SeenNotes, overlap_choice
 from ensemble_deid.note.counts import Counts, strict_counts

@@ -1,4 +1,4 @@
-"""The decisions that a reviewer can make, each as one step.
+"""The decisions that a reviewer can make, each as one step, and the search for a string in all notes.
 
 Whatever becomes marked as PHI rejects the marked spans that it overlaps, so that the last decision holds and the result
 has no overlaps.
@@ -6,7 +6,7 @@ has no overlaps.
 
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ensemble_deid.service.review.layers import begin_layer, check_no_overlap, finished_by, may_read
@@ -14,33 +14,24 @@ from ensemble_deid.service.review.records import ADJUDICATION, ReviewError, Revi
 from ensemble_deid.service.review.steps import ReviewStep, is_adjudicated, is_finished, refuse_adjudicated
 
 
-def occurrences(text: str, wanted: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Yield the places of what `searched` compiled."""
-    yield from (match.span() for match in wanted.finditer(text))
-
-
-def searched(words: str, *, whole_words: bool, match_case: bool) -> re.Pattern[str]:
-    """Compile a search for a string, in which a space stands for any white space, a line break included.
-
-    Raises ReviewError for a string without a visible character.
-    """
-    parts = words.split()
-    if not parts:
-        raise ReviewError("there is nothing to search for")
-    # The white space of a run is never matched in two ways, so the search takes linear time.
-    pattern = r"\s+".join(map(re.escape, parts))
-    if whole_words:
-        pattern = rf"(?<!\w){pattern}(?!\w)"
-    return re.compile(pattern, 0 if match_case else re.IGNORECASE)
-
-
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A string to be found in all notes."""
+    """A string to be found in all notes; a space in it stands for any white space, a line break included."""
 
     words: str
     whole_words: bool = True
     match_case: bool = False
+
+    def pattern(self) -> re.Pattern[str]:
+        """Compile the search. Raises ReviewError for a string without a visible character."""
+        parts = self.words.split()
+        if not parts:
+            raise ReviewError("there is nothing to search for")
+        # The white space of a run is never matched in two ways, so the search takes linear time.
+        pattern = r"\s+".join(map(re.escape, parts))
+        if self.whole_words:
+            pattern = rf"(?<!\w){pattern}(?!\w)"
+        return re.compile(pattern, 0 if self.match_case else re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +119,12 @@ def mark_all(database: sqlite3.Connection, reviewer: str, search: Search, label:
     whose adjudication has begun and, in adjudication, notes that fewer than two reviewers finished, or that the
     adjudicator reviewed.
     """
-    wanted = searched(search.words, whole_words=search.whole_words, match_case=search.match_case)
+    wanted = search.pattern()
     step = ReviewStep(database, reviewer, "mark all")
     marked = skipped = 0
     for row in database.execute("SELECT id, text FROM notes ORDER BY id").fetchall():
         note = row["id"]
-        places = list(occurrences(row["text"], wanted))
+        places = [match.span() for match in wanted.finditer(row["text"])]
         if not places:
             continue
         if not _may_mark(database, reviewer, note):
@@ -206,3 +197,49 @@ def _reject_overlapped(
     for span in spans:
         if span.id != besides and span.status != "rejected" and span.overlaps(start, end):
             step.change(note, span, status="rejected")
+
+
+_LISTED = 200
+_AROUND = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One occurrence."""
+
+    note: int
+    name: str
+    start: int
+    end: int
+    before: str
+    found: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """How many occurrences there are, in how many notes, and the first of them."""
+
+    total: int
+    notes: int
+    hits: tuple[Hit, ...]
+
+
+def find_hits(database: sqlite3.Connection, reviewer: str, search: Search) -> Hits:
+    """Search all notes that a reviewer may see. Raises ReviewError where there is nothing to search for."""
+    wanted = search.pattern()
+    total = notes = 0
+    hits: list[Hit] = []
+    for row in database.execute("SELECT id, name, text FROM notes ORDER BY id"):
+        if not may_read(database, reviewer, row["id"]):
+            continue
+        text = row["text"]
+        places = [match.span() for match in wanted.finditer(text)]
+        total += len(places)
+        notes += bool(places)
+        for start, end in places[: _LISTED - len(hits)]:
+            before, after = text[max(0, start - _AROUND) : start], text[end : end + _AROUND]
+            hits.append(
+                Hit(row["id"], row["name"], start=start, end=end, before=before, found=text[start:end], after=after)
+            )
+    return Hits(total, notes, tuple(hits))

@@ -9,10 +9,9 @@ from fastapi import APIRouter, Path, Query
 from ensemble_deid.service.refusal import Refused
 from ensemble_deid.service.review import requests
 from ensemble_deid.service.review.accounts import acting, owns
-from ensemble_deid.service.review.edits import Search, add_span, alter, decide, finish, mark_all
+from ensemble_deid.service.review.edits import Search, add_span, alter, decide, find_hits, finish, mark_all
 from ensemble_deid.service.review.file import Facts, ReviewFile
 from ensemble_deid.service.review.fill import uncertainty
-from ensemble_deid.service.review.hits import find_hits
 from ensemble_deid.service.review.layers import begin_layer
 from ensemble_deid.service.review.overview import Order, agreement, note_page, reviewers, to_settle
 from ensemble_deid.service.review.records import ADJUDICATION, read_disagreements, read_spans
