@@ -67,7 +67,6 @@ class Units:
         return cls(np.asarray(leaks, dtype=np.float64), ones, ones, np.zeros(len(leaks)))
 
     def at(self, chosen: slice | Flags) -> "Units":
-        """Return some of the units."""
         return Units(self.leaks[chosen], self.sizes[chosen], self.weights[chosen], self.strata[chosen])
 
     @property

@@ -120,7 +120,6 @@ class AuditFigures:
     hidden: Hidden | None
 
     def to_json(self) -> str:
-        """Return the figures as text."""
         assumptions = {} if self.hidden is None else {"assumptions": ASSUMPTIONS}
         return json.dumps({**asdict(self), **assumptions}, indent=1, ensure_ascii=False) + "\n"
 
@@ -237,17 +236,14 @@ class _Table:
 
     @property
     def count(self) -> int:
-        """How many units there are."""
         return len(self._units)
 
     def of_stratum(self, stratum: str) -> "_Table":
-        """Return the units of a stratum."""
         part = _Table(self._readings, [() for _ in self._readings.notes])
         part._units = [unit for unit in self._units if unit[0][0].drawn.stratum == stratum]
         return part
 
     def holds(self, identifier: str) -> bool:
-        """Whether any note has such an identifier."""
         return any(identifier_of(span.label) == identifier for u in self._units for n, _ in u for span in n.gold.spans)
 
     def units(self, counts: Callable[[str], bool]) -> Units:
@@ -255,7 +251,6 @@ class _Table:
         return self._arranged([(float(_leaking(unit, counts) > 0), 1.0) for unit in self._units])
 
     def rate(self, name: str, of: str, counts: Callable[[str], bool]) -> LeakRate:
-        """Return the share of units with a leak."""
         return self._rate(name, of, self.units(counts), counts)
 
     def by_note(self, name: str, counts: Callable[[str], bool]) -> LeakRate:
@@ -264,7 +259,6 @@ class _Table:
         return self._rate(name, "notes", self._arranged(found), counts)
 
     def identifier(self, identifier: str, of: str) -> LeakRate:
-        """Return the share of units in which an identifier of this kind is left."""
         return self.rate(identifier, of, lambda label: identifier_of(label) == identifier)
 
     def _arranged(self, found: Sequence[tuple[float, float]]) -> Units:

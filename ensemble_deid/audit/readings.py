@@ -65,7 +65,6 @@ class Readings:
 
     @property
     def readers(self) -> tuple[str, ...]:
-        """Who read."""
         return tuple(sorted({name for note in self.notes for name in note.readers}))
 
 

@@ -42,8 +42,6 @@ _COMPUTED = ("run", "model", "audit", "residual")
 
 @dataclass(frozen=True, slots=True)
 class ReleasePlaces:
-    """The folders that a record speaks of."""
-
     run: Path
     audit: Path
     model: Path

@@ -211,6 +211,5 @@ def replaced_spans(run: Path, side: AuditSide) -> dict[str, list[Span]]:
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield what the lines of a run's file say."""
     with path.open(encoding="utf-8") as stream:
         yield from map(json.loads, stream)

@@ -26,7 +26,6 @@ _FORMS = (".json",)
 
 
 def add_commands(commands: Any) -> None:
-    """Add these commands to the parser."""
     actions = add_group(commands, "audit", "check a run, bound what it leaked, certify a threshold")
     verify = add_command(actions, "verify", run_verify, example="audit verify record.json --trust keys")
     add_model(verify, metavar="MODEL|RUN|RECORD")

@@ -16,7 +16,6 @@ from ensemble_deid.evaluation.render.results import FILE_FORMS
 
 
 def add_commands(actions: Any) -> None:
-    """Add these commands to the parser of `corpus`."""
     stats = add_command(actions, "stats", run_stats, example="corpus stats demo:train demo:dev --out phi.tex")
     stats.add_argument("corpora", metavar="CORPUS", nargs="+", help="the others are compared with the first")
     add_files(stats, FILE_FORMS)

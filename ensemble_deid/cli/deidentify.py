@@ -44,7 +44,6 @@ STANDARD = "-"
 
 
 def add_commands(commands: Any) -> None:
-    """Add this module's command to the parser."""
     example = "deidentify en notes --out clean --style surrogate --key-file site.key"
     parser = add_command(commands, "deidentify", run_deidentify, example=example)
     add_options(parser)
@@ -74,7 +73,6 @@ def add_options(parser: CommandParser) -> None:
 
 
 def add_input(parser: CommandParser) -> None:
-    """Add INPUT and what says how to read it."""
     parser.add_argument(
         "input", metavar="INPUT", help="a folder, a file of notes or a table, - (standard input), a database's URL"
     )
@@ -86,7 +84,6 @@ def add_input(parser: CommandParser) -> None:
 
 
 def add_reading(parser: CommandParser) -> None:
-    """Add what says how files and folders are read."""
     add_columns(parser)
     rare = parser.rare()
     rare.add_argument("--map", metavar="MAP", help="what every field holds: a .toml file, omop, hl7-v2, fhir-r4, ...")
@@ -143,7 +140,6 @@ def _check(options: argparse.Namespace) -> bool:
 
 
 def reading_of(options: argparse.Namespace) -> InputOptions:
-    """Return how the input is read."""
     return InputOptions(
         format=options.input_format,
         recursive=options.recursive,

@@ -39,7 +39,6 @@ _GOLD = "the reference annotations (a corpus, or demo:test)"
 
 
 def add_commands(commands: Any) -> None:
-    """Add `evaluate` to the parser."""
     evaluate = add_command(commands, "evaluate", run_evaluate, example="evaluate demo:test en --out f.json")
     _add_gold_and_system(evaluate)
     evaluate.add_argument("--full", action="store_true", help="print every table")
@@ -50,7 +49,6 @@ def add_commands(commands: Any) -> None:
 
 
 def add_research_commands(commands: Any) -> None:
-    """Add `compare` to the parser of `research`."""
     compare = add_command(
         commands, "compare", run_compare, example="research compare demo:test model other --out difference.json"
     )
@@ -63,7 +61,6 @@ def add_research_commands(commands: Any) -> None:
 
 
 def add_corpus_commands(commands: Any) -> None:
-    """Add `agreement` to the parser of `corpus`."""
     agreement = add_command(
         commands, "agreement", run_agreement, example="corpus agreement first/ second/ --out agreement.json"
     )
@@ -74,7 +71,6 @@ def add_corpus_commands(commands: Any) -> None:
 
 
 def add_model_commands(commands: Any) -> None:
-    """Add `report` to the parser of `model`."""
     report = add_command(commands, "report", run_report, example="model report demo:test en --out report.html --text")
     _add_gold_and_system(report)
     report.add_argument("--out", metavar="FILE.html", type=Path, required=True, help="the page")

@@ -35,7 +35,6 @@ _ERRORS_FORMS = (".json",)
 
 
 def add_model_commands(commands: Any) -> None:
-    """Add these commands to the parser of `model`."""
     explain = add_command(commands, "explain", run_explain, example="model explain en note.txt --at 120-126")
     add_model(explain)
     explain.add_argument("note", metavar="NOTE", help="a file with one note")

@@ -29,7 +29,6 @@ _LEAST_NOTES, _LEAST_PATIENTS = 20, 5
 
 
 def add_model_commands(commands: Any) -> None:
-    """Add these commands to the parser of `model`."""
     threshold = add_command(
         commands, "threshold", run_threshold, example="model threshold model my/dev --max-false-positives 5"
     )
@@ -102,7 +101,6 @@ def _add_inclusion(actions: Any) -> None:
 
 
 def add_remark(parser: CommandParser) -> None:
-    """Add what the model's record of changes says of this one."""
     parser.add_argument("--remark", metavar="TEXT", default="", help="for the record: who asked for it, and why")
 
 

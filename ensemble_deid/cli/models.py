@@ -16,14 +16,12 @@ _SCAN_FORMS = (".json",)
 
 
 def add_commands(commands: Any) -> None:
-    """Add `keygen` to the parser."""
     keygen = add_command(commands, "keygen", run_keygen, example="keygen site.key")
     keygen.add_argument("file", metavar="FILE", type=Path, help="a new file, readable by you alone")
     keygen.add_argument("--signing", action="store_true", help="a pair for signatures; the public key is FILE.pub")
 
 
 def add_model_commands(commands: Any) -> None:
-    """Add the commands that list, share and sign models."""
     add_command(commands, "list", run_models, example="model list")
 
     export = add_command(commands, "export", run_export, example="model export model --out shared --require-shareable")

@@ -42,7 +42,6 @@ class CommandParser(argparse.ArgumentParser):
         return self._rare
 
     def format_usage(self) -> str:
-        """Return the required arguments on one line."""
         return f"usage: {self._short_usage()}\n"
 
     def format_help(self) -> str:
@@ -146,7 +145,6 @@ def find_models(options: argparse.Namespace) -> None:
 
 
 def add_signing_key(parser: Container, name: str) -> None:
-    """Add the private key that signs."""
     help_text = "your private key, as `keygen --signing` makes it"
     parser.add_argument(name, metavar="FILE", type=Path, required=True, dest="signing_key", help=help_text)
 
@@ -192,18 +190,15 @@ def add_shared(parser: Container, *names: str, **defaults: int) -> None:
 
 
 def add_resampling(parser: Container, *, default: int = 10_000) -> None:
-    """Add the options of bootstrap intervals."""
     parser.add_argument("--resamples", metavar="N", type=int, default=default, help="0 for no intervals")
     add_shared(parser, "seed", seed=0)
 
 
 def add_port(parser: Container, *, default: int) -> None:
-    """Add the port of a service."""
     parser.add_argument("--port", metavar="N", type=int, default=default, help=f"default: {default}; 0: a free one")
 
 
 def add_config(parser: Container, *, default: str | None = None) -> None:
-    """Add where the settings of training come from."""
     names = f"default: {default}" if default else f"{', '.join(named_configurations())}, or a file"
     parser.add_argument("--config", metavar="NAME|FILE.toml", default=default, help=names)
     parser.add_argument(
@@ -212,7 +207,6 @@ def add_config(parser: Container, *, default: str | None = None) -> None:
 
 
 def submodels_of(options: argparse.Namespace) -> list[str] | None:
-    """Return the submodels that are named, None for all."""
     return None if options.submodels is None else [name.strip() for name in options.submodels.split(",")]
 
 
@@ -244,7 +238,6 @@ def add_running(parser: CommandParser, *, quiet: bool = True) -> None:
 
 
 def add_target(parser: argparse._MutuallyExclusiveGroup) -> None:
-    """Add the options that set a threshold's target."""
     parser.add_argument("--sensitivity", type=float, metavar="S", help="share of PHI tokens to find, such as 0.997")
     parser.add_argument("--precision", type=float, metavar="P", help="highest recall at this precision or more")
     parser.add_argument(

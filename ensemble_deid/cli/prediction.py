@@ -24,7 +24,6 @@ from ensemble_deid.parallel import Step
 
 
 def add_commands(commands: Any) -> None:
-    """Add the command to the parser."""
     predict = add_command(commands, "predict", run_predict, example="predict en notes --out found --format brat")
     add_model(predict)
     predict.add_argument("input", metavar="INPUT", help="a folder or file of notes, or demo:test")
@@ -119,8 +118,6 @@ def _write_all(
 
 @dataclass(frozen=True, slots=True)
 class _Outputs:
-    """Where notes go: into files, onto a page, or both."""
-
     files: NoteWriter | None
     page: NotesPage | None
 

@@ -22,7 +22,6 @@ _DIR = "the project: a folder, or a database's URL"
 
 
 def add_commands(commands: Any) -> None:
-    """Add this module's commands to the parser of `project`."""
     _add(commands, "create", run_create, "create asthma --key-file site.key")
     add = _add_night(commands, "add", "Write the notes that the project has not handed out.", "notes.csv")
     add.rare().add_argument("--hold", metavar="N", type=int, default=0, help="wait for so many notes of a patient")

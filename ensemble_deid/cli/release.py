@@ -18,7 +18,6 @@ _DOCUMENTS = tuple(f"{kind}{form}" for kind in _KINDS for form in (".html", ".pd
 
 
 def add_commands(actions: Any) -> None:
-    """Add `release` to the parser of `audit`."""
     release = add_command(
         actions,
         "release",

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 
 def add_gate(parser: CommandParser) -> None:
-    """Add the options of the gate before the output."""
     parser.add_argument("--accept-unfit", action="store_true", help="write notes the model could not read; count them")
     parser.rare().add_argument(
         "--least-recall", metavar="R", type=float, help="least measured recall of the model; default: 0.8"
@@ -36,7 +35,6 @@ def add_lists(parser: argparse.ArgumentParser, *, strict: bool) -> None:
 
 
 def named_lists(options: argparse.Namespace) -> "ListFiles":
-    """Return the files that the options name."""
     from ensemble_deid.deidentify.known.site_lists import ListFiles
 
     return ListFiles(options.known, options.allow, options.deny, getattr(options, "strict", False))
@@ -99,7 +97,6 @@ _KEYED = ("surrogate", "hash")
 
 
 def add_replacement(parser: argparse.ArgumentParser) -> None:
-    """Add the options to a command."""
     parser.add_argument(
         "--style", metavar="STYLE", help="tag (default), numbered, mask, remove, hash, surrogate or text:WORDS"
     )
@@ -117,7 +114,6 @@ def add_replacement(parser: argparse.ArgumentParser) -> None:
 
 
 def add_key_file(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    """Add the file of the secret key."""
     parser.add_argument(
         "--key-file", metavar="FILE", type=Path, required=required, help="the site's secret key, as keygen makes it"
     )
@@ -154,7 +150,6 @@ def tell_of_key(replacer: "Replacer", *, tell: Callable[[str], None] = say) -> N
 
 
 def add_columns(parser: Container) -> None:
-    """Add what a table's columns, or the fields of JSONL, hold."""
     table = parser.add_argument_group("columns of a table, fields of JSONL (commas between several)")
     table.add_argument("--text-column", metavar="NAME", default="text", help="the notes; default: text")
     table.add_argument("--id-column", metavar="NAME", help="becomes a keyed pseudonym; in JSONL: id")
@@ -182,8 +177,6 @@ def map_of(options: argparse.Namespace) -> RecordMap | None:
 
 
 def columns_of(options: argparse.Namespace) -> Columns:
-    """Return what the columns hold."""
-
     def several(names: str | None) -> tuple[str, ...]:
         return tuple(names.split(",")) if names else ()
 

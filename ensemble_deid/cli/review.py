@@ -20,7 +20,6 @@ _ROLES = ("reviewer", "adjudicator", "owner")
 
 
 def add_commands(commands: Any) -> None:
-    """Add this module's commands to the parser."""
     actions = add_group(commands, "review", "correct what a model found, on a page in the browser (docs/reviewer.md)")
     start = add_command(actions, "start", run_review, example="review start en notes --store decisions.sqlite")
     add_model(start)

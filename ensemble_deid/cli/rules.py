@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 
 def add_commands(actions: Any) -> None:
-    """Add these commands to the parser of `rules`."""
     show = add_command(actions, "show", run_show, example="rules show en --labels DATE --top 10 --words")
     add_model(show)
     show.add_argument("--labels", metavar="LIST", help="only rules that add or remove one of these labels")

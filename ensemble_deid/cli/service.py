@@ -24,7 +24,6 @@ from ensemble_deid.errors import needs_extra
 
 
 def add_commands(commands: Any) -> None:
-    """Add this module's commands to the parser."""
     parser = add_command(commands, "serve", run_serve, example="serve en --port 8000 --key-file site.key")
     add_model(parser)
     parser.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="to listen on; default: this machine")

@@ -44,7 +44,6 @@ def progress_bar(*, quiet: bool) -> Iterator[Reporter]:
         """Estimated time left; rich's own column uses only the last seconds, but a training step can take minutes."""
 
         def render(self, task: Task) -> Text:
-            """Count down to the end as estimated at the last step."""
             end: float | None = task.fields["end"]
             if end is None:
                 return Text("")

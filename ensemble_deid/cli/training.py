@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 
 def add_commands(commands: Any) -> None:
-    """Add the command to the parser."""
     train = add_command(
         commands, "train", run_train, example="train demo:train --dev demo:dev --config small --out model"
     )
@@ -181,7 +180,6 @@ def _overrides(options: argparse.Namespace) -> list[str]:
 
 
 def add_experiments(commands: Any) -> None:
-    """Add these commands to the parser of `research`."""
     _add_crossval(commands)
     _add_tune(commands)
     _add_ablate(commands)

@@ -67,7 +67,6 @@ def sentence_ranges(document: Document) -> list[tuple[int, int]]:
 
 
 def plain_sentence(text: str) -> str:
-    """Return a sentence with single blanks for its white space."""
     return " ".join(text.split())
 
 
@@ -177,5 +176,4 @@ def changes_since(manifest: Manifest, then: Mapping[str, str], submodels: Collec
 
 
 def listed(changes: Sequence[str]) -> str:
-    """Return the names of some changes as a text."""
     return " and ".join(filter(None, (", ".join(changes[:-1]), *changes[-1:])))

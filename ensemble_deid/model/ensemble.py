@@ -150,7 +150,6 @@ class Ensemble:
 
     @property
     def description(self) -> ModelDescription:
-        """The model's metadata."""
         return ModelDescription(
             submodels=tuple(self.taggers),
             labels=labels_found(self.scheme.labels, self.enforced),
@@ -166,7 +165,6 @@ class Ensemble:
         return with_given(document, self.members)
 
     def propose(self, batch: Batch) -> dict[str, Proposals]:
-        """Return every submodel's proposals for a batch."""
         # One thread: summing in another order would make the last digits depend on the number of cores.
         with one_thread():
             n_best = self.config.stack.n_best

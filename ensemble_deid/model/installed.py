@@ -18,8 +18,6 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 @dataclass(frozen=True, slots=True)
 class InstalledModel:
-    """A model that is installed: its name, the package's version, and the model's folder."""
-
     name: str
     package: str
     version: str

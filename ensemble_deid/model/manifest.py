@@ -89,7 +89,6 @@ class Manifest:
 
 
 def installed_packages() -> dict[str, str]:
-    """Return the versions of the libraries that a model depends on."""
     found = {}
     for name in _PACKAGES:
         # Prediction needs fewer than training.
@@ -315,7 +314,6 @@ def copy_private_files(model: Path, target: Path) -> None:
 
 
 def _hashes(model: Path) -> dict[str, str]:
-    """Return the SHA-256 of each private file by name."""
     path = model / PRIVATE / FILE
     if not path.is_file():
         return {}

@@ -120,7 +120,6 @@ def threshold_factor(reading: Reading) -> float:
 
 
 def check_number(name: str, value: int) -> None:
-    """Raise ConfigError unless the value is a whole number of at least 1."""
     if not isinstance(value, int) or value < 1:
         raise ConfigError(f"{name} must be a whole number of at least 1, not {value!r}")
 

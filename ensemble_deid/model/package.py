@@ -149,7 +149,6 @@ def _refuse_other_content(out: Path, package: str) -> None:
 
 
 def packaged_model(project: Path, name: str) -> Path:
-    """Return the folder of the model in a project that `write_package` wrote."""
     return project / f"ensemble_deid_{name}" / FOLDER
 
 

@@ -34,7 +34,6 @@ class PatternChoice:
 
     @property
     def notice(self) -> str:
-        """Say what was chosen and why."""
         if not self.patterns.patterns:
             return f"patterns: none are used: {self.reason}"
         found = len(self.patterns.labels)
@@ -43,7 +42,6 @@ class PatternChoice:
         return f"{text}; {self.reason}"
 
     def to_record(self) -> dict[str, Any]:
-        """Return what a model's manifest keeps of the choice."""
         return {
             "set": self.patterns.name,
             "patterns": len(self.patterns.patterns),

@@ -27,7 +27,6 @@ class Piece:
     document: Document
 
     def in_whole(self, span: Span) -> Span:
-        """Return a span of the piece as one of the whole document."""
         return replace(span, start=span.start + self.start, end=span.end + self.start) if self.start else span
 
 

@@ -62,7 +62,6 @@ class ScanRow:
     p: float
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row as JSON-ready data."""
         return asdict(self)
 
 
@@ -83,7 +82,6 @@ class _Index:
         return cls({last: tuple(found) for last, found in by_last.items()}, longest)
 
     def found_in(self, text: str) -> set[Runs]:
-        """Return the strings that stand in a text."""
         found: set[Runs] = set()
         recent: list[str] = []
         for match in _RUN.finditer(text):

@@ -62,11 +62,9 @@ class SeenNotes:
         return replace(self, notes=self.notes | (frozenset(notes) - {""}), patients=self.patients | patients)
 
     def with_dev(self, documents: Iterable[Document]) -> "SeenNotes":
-        """Return these digests with those of dev notes."""
         return replace(self, dev=self.dev | (frozenset(_digests(documents, self.salt)[0]) - {""}))
 
     def dev_notes(self, documents: Iterable[Document]) -> int:
-        """Count the notes that are among the dev notes."""
         return sum(note in self.dev for note in _digests(documents, self.salt)[0])
 
     def overlap(self, documents: Sequence[Document]) -> Overlap:

@@ -113,7 +113,6 @@ class Guard:
         self._arrivals = Arrivals(places=settings.queue, time_limit=settings.arrival_limit)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve or refuse one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -65,14 +65,12 @@ class Metrics:
         self._seconds.labels(known).observe(seconds)
 
     def processed(self, characters: int, labels: list[str]) -> None:
-        """Count a note and its spans."""
         self._notes.labels("processed").inc()
         self._characters.inc(characters)
         for label in labels:
             self._spans.labels(label).inc()
 
     def withheld(self) -> None:
-        """Count a note that could not be processed."""
         self._notes.labels("withheld").inc()
 
     def listed(self, counts: Mapping[str, int]) -> None:
@@ -81,7 +79,6 @@ class Metrics:
             self._listed.labels(name).inc(number)
 
     def in_progress(self, count: int) -> None:
-        """Set the number of requests that have a place in the queue."""
         self._entered.set(count)
 
     def gathered(self, waiting: int, together: int | None) -> None:
@@ -91,7 +88,6 @@ class Metrics:
             self._together.observe(together)
 
     def page(self) -> bytes:
-        """Return all metrics in Prometheus's text format."""
         folder = os.environ.get(_FOLDER)
         if folder is None:
             return generate_latest(self._registry)

@@ -40,7 +40,6 @@ class NoteService:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels that the model predicts."""
         return self.model.labels
 
     @property

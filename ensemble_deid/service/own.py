@@ -48,7 +48,6 @@ class LineResponse(Response):
         self._lines = content
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send each line as it comes."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         async for line in self._lines:
             await send({"type": "http.response.body", "body": line, "more_body": True})
@@ -133,7 +132,6 @@ class BatchLine(BaseModel):
 
 
 def own_routes(notes: NoteService, settings: ServiceSettings) -> APIRouter:
-    """Return the routes."""
     routes = APIRouter()
 
     @routes.post("/v1/deidentify")

@@ -197,12 +197,10 @@ class BoundedProtocol(H11Protocol):
             (min(idle, key=lambda other: other._idle_since) if idle else self).drop()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the deadline."""
         self._stop_watching()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take a piece of a request; only a whole head ends the wait."""
         super().data_received(data)
         self._watch()
 
@@ -217,7 +215,6 @@ class BoundedProtocol(H11Protocol):
         super().send_400_response(msg)
 
     def on_response_complete(self) -> None:
-        """Begin the wait for the next request."""
         super().on_response_complete()
         self._watch()
 

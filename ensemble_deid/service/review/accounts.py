@@ -26,7 +26,6 @@ class Account:
 
     @property
     def adjudicates(self) -> bool:
-        """Whether this person may settle differences between others."""
         return self.role != "reviewer"
 
 

@@ -205,8 +205,6 @@ _AROUND = 40
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One occurrence."""
-
     note: int
     name: str
     start: int

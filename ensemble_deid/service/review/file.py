@@ -117,7 +117,6 @@ class ReviewFile:
                 raise ReviewError(f"{self.path}: cannot be read or written ({error.sqlite_errorname})") from None
 
     def close(self) -> None:
-        """Close the file."""
         with self._lock:
             self._database.close()
 

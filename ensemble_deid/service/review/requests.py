@@ -27,8 +27,6 @@ ReviewerName = Annotated[str, Field(min_length=1, max_length=40), AfterValidator
 
 
 class ByReviewer(BaseModel):
-    """Who asks."""
-
     model_config = ConfigDict(extra="forbid")
 
     reviewer: ReviewerName
@@ -43,8 +41,6 @@ class NewSpan(ByReviewer):
 
 
 class Decision(ByReviewer):
-    """What to think of a span."""
-
     status: Status
 
 
@@ -71,21 +67,15 @@ class NewGuideline(ByReviewer):
 
 
 class SearchFields(ByReviewer):
-    """A string to find in all notes."""
-
     words: Annotated[str, Field(max_length=500)]
     whole_words: bool = True
     match_case: bool = False
 
 
 class MarkAll(SearchFields):
-    """A string to mark in all notes."""
-
     label: str
 
 
 class SelectedPlace(ByReviewer):
-    """A place to explain."""
-
     start: int
     end: int

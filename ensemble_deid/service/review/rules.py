@@ -33,14 +33,10 @@ class _OfList(ByReviewer):
 
 
 class RuleDecision(_OfList):
-    """Approve a rule, or reject it."""
-
     rejected: bool
 
 
 class RuleText(_OfList):
-    """A rule's new text."""
-
     text: Annotated[str, Field(max_length=2000)]
 
 
@@ -52,7 +48,6 @@ class RuleDesk:
         self._shown: tuple[str, list[RuleCard]] | None = None
 
     def cards(self) -> dict[str, Any]:
-        """Return everything that the page shows."""
         approvals = rule_approvals(self.model)
         if self._shown is None or self._shown[0] != approvals.sha256:
             found = rule_cards(RuleModel.load(self.model), approvals, self._documents)
@@ -87,7 +82,6 @@ def _card(card: RuleCard, decisions: Sequence[Any]) -> dict[str, Any]:
 
 
 def make_rules_app(desk: RuleDesk, settings: ServiceSettings) -> ASGIApp:
-    """Return the application."""
     processor = Processor(places=settings.queue, time_limit=settings.time_limit)
     return make_page_app("rules", [_rule_routes(desk, processor)], settings, processor)
 

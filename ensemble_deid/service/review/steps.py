@@ -48,7 +48,6 @@ class ReviewStep:
             self._record(note, span.id, _packed(span), _packed(changed))
 
     def finish(self, note: int, *, finished: bool) -> None:
-        """Mark the note as finished, or as open again."""
         place = (self._reviewer, note)
         (before,) = self._database.execute(
             "SELECT finished FROM layers WHERE reviewer = ? AND note = ?", place
@@ -115,7 +114,6 @@ def is_adjudicated(database: sqlite3.Connection, note: int) -> bool:
 
 
 def is_finished(database: sqlite3.Connection, reviewer: str, note: int) -> bool:
-    """Whether a reviewer has finished a note."""
     place = (reviewer, note)
     return (
         database.execute("SELECT 1 FROM layers WHERE reviewer = ? AND note = ? AND finished", place).fetchone()
