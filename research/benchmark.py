@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.options import add_command, add_files, check_forms
+from ensemble_deid.cli.options import add_command, add_files, check_out_files
 from ensemble_deid.cli.sources import publish, read_gold
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.corpora.checks import read_utf8
@@ -61,8 +61,7 @@ def add_commands(commands: Any) -> None:
 
 def run_benchmark(options: argparse.Namespace) -> int:
     """Score what any systems found in the same notes."""
-    refuse_output_files(options.out, options.gold, *options.systems)
-    check_forms(options.out, _FORMS)
+    check_out_files(options.out, _FORMS, options.gold, *options.systems)
     gold = read_gold(options.gold).documents
     publish(benchmark_results(gold, {path.stem: read_answer(path, gold) for path in options.systems}), options.out)
     return 0

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ensemble_deid.cli.options import SYSTEM, add_command, add_files, add_resampling, add_shared, check_forms
+from ensemble_deid.cli.options import SYSTEM, add_command, add_files, add_resampling, add_shared, check_out_files
 from ensemble_deid.cli.sources import read_gold, read_system
 from ensemble_deid.cli.terminal import say
-from ensemble_deid.deidentify.outputs import refuse_output_files
 from ensemble_deid.evaluation.render.results import FILE_FORMS, Point, Results, Table, draw_points
 from ensemble_deid.model.installed import model_of
 from ensemble_deid.model.manifest import read_manifest
@@ -41,8 +40,7 @@ def run_exposure(options: argparse.Namespace) -> int:
     """How many of a system's misses an attacker picks out among surrogates."""
     from research.exposure import measure_exposure, refused_overlap
 
-    refuse_output_files(options.out, options.gold, options.system, *options.known_notes)
-    check_forms(options.out, FILE_FORMS)
+    check_out_files(options.out, FILE_FORMS, options.gold, options.system, *options.known_notes)
     sides = []
     notes = [read_gold(name).documents for name in (options.gold, options.known_notes[0])]
     overlap = refused_overlap(*notes, allowed=options.allow_overlap)

@@ -11,7 +11,7 @@ from ensemble_deid.cli.options import (
     add_model,
     add_resampling,
     add_shared,
-    check_forms,
+    check_out_files,
     submodels_of,
 )
 from ensemble_deid.cli.sources import publish, read_gold, read_system
@@ -66,8 +66,7 @@ def run_combiners(options: argparse.Namespace) -> int:
     from research.combiners import combiners_results, compare_combiners
 
     check_resamples(options)
-    refuse_output_files(options.out, options.model, options.corpus)
-    check_forms(options.out, FILE_FORMS)
+    check_out_files(options.out, FILE_FORMS, options.model, options.corpus)
     corpus = read_gold(options.corpus, model=options.model)
     figures = compare_combiners(options.model, corpus.documents, resamples=options.resamples, seed=options.seed)
     if not any(figure.combiner == "per-type" for figure in figures):
@@ -80,8 +79,7 @@ def run_disagreements(options: argparse.Namespace) -> int:
     """List places where submodels disagree, and which were right."""
     from research.disagreements import disagreement_counts, disagreements_results, find_disagreements
 
-    refuse_output_files(options.out, options.gold, options.model)
-    check_forms(options.out, FILE_FORMS)
+    check_out_files(options.out, FILE_FORMS, options.gold, options.model)
     gold = read_gold(options.gold)
     system = read_system(str(options.model), gold.documents, votes=True)
     votes = system.votes

@@ -16,12 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from ensemble_deid.cli.options import add_command, add_files, add_model, check_forms
+from ensemble_deid.cli.options import add_command, add_files, add_model, check_out_files
 from ensemble_deid.cli.sources import publish, read_gold
 from ensemble_deid.corpora.augment_words import TITLE, made_up_name, names_of, surnames_that_are_words
 from ensemble_deid.corpora.edits import Edit, apply_edits
 from ensemble_deid.deidentify.deidentifier import Deidentifier
-from ensemble_deid.deidentify.outputs import refuse_output_files
 from ensemble_deid.evaluation.bootstrap import Interval, bootstrap_interval
 from ensemble_deid.evaluation.render.results import FILE_FORMS, Point, Results, Table, draw_points
 from ensemble_deid.note.digits import percent
@@ -186,8 +185,7 @@ def add_commands(commands: Any) -> None:
 
 def run_names(options: argparse.Namespace) -> int:
     """Recall of names by origin and form."""
-    refuse_output_files(options.out, options.model, options.corpus)
-    check_forms(options.out, FILE_FORMS)
+    check_out_files(options.out, FILE_FORMS, options.model, options.corpus)
     notes: Sequence[Document] = read_gold(options.corpus).documents
     if options.sample is not None and options.sample < len(notes):
         chosen = generator(0, "research/names/notes").permutation(len(notes))[: options.sample]

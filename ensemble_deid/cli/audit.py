@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli import release
-from ensemble_deid.cli.options import add_command, add_group, add_model, add_port, add_shared, check_forms
+from ensemble_deid.cli.options import add_command, add_group, add_model, add_port, add_shared, check_out_files
 from ensemble_deid.cli.terminal import counted, say
-from ensemble_deid.deidentify.outputs import refuse_output_files
 from ensemble_deid.errors import ConfigError, needs_extra
 from ensemble_deid.note.digits import four_digits, percent
 
@@ -186,13 +185,14 @@ def run_read(options: argparse.Namespace) -> int:
         settings = ServiceSettings(
             model=options.audit, port=options.port, tokens=tokens_from_environment(), time_limit=120.0
         )
-
-        def started(address: str) -> None:
-            say(f"reading {counted(len(plan.notes), 'note')} at {address}; stop with Ctrl-C")
-
+        drawn = counted(len(plan.notes), "note")
         then = ("Report what was read:", f"ensemble-deid audit report RUN {options.audit}")
         review = Review(file, read_facts(file), explains=False)
-        serve(settings, started=started, create=lambda s: make_review_app(review, None, s, then=then))
+        serve(
+            settings,
+            started=lambda address: say(f"reading {drawn} at {address}; stop with Ctrl-C"),
+            create=lambda s: make_review_app(review, None, s, then=then),
+        )
     return 0
 
 
@@ -346,5 +346,4 @@ def _say_promise(title: str, promise: "Promise", certificate: "Certificate", uni
 def _check_out(options: argparse.Namespace) -> None:
     if options.out is not None:
         inputs = [getattr(options, name, None) for name in ("run_folder", "model")]
-        refuse_output_files([options.out], options.audit, *inputs)
-        check_forms([options.out], _FORMS)
+        check_out_files([options.out], _FORMS, options.audit, *inputs)

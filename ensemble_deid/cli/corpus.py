@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.options import CORPUS, CommandParser, add_command, add_files, add_shared, check_forms
+from ensemble_deid.cli.options import CORPUS, CommandParser, add_command, add_files, add_shared, check_out_files
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.corpora.formats import ANNOTATED, WRITABLE
@@ -66,8 +66,7 @@ def run_stats(options: argparse.Namespace) -> int:
     from ensemble_deid.evaluation.render.results import Point, Results, Table, draw_points
     from ensemble_deid.note.counts import ratio
 
-    refuse_output_files(options.out, *options.corpora)
-    check_forms(options.out, FILE_FORMS)
+    check_out_files(options.out, FILE_FORMS, *options.corpora)
     splits: dict[str, Corpus] = {}
     for name in options.corpora:
         if name in splits:

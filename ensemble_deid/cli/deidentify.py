@@ -23,7 +23,6 @@ from ensemble_deid.cli.replacement import (
     add_recognizers,
     add_replacement,
     columns_of,
-    map_of,
     report_lists,
     rules_of,
     run_choices,
@@ -31,6 +30,7 @@ from ensemble_deid.cli.replacement import (
 )
 from ensemble_deid.cli.terminal import NOTES_WITHHELD, counted, progress_bar, say, warn
 from ensemble_deid.corpora.input_options import FORMATS, InputOptions
+from ensemble_deid.corpora.record_map import RecordMap
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.parallel import Reporter, Step
 
@@ -144,7 +144,7 @@ def reading_of(options: argparse.Namespace) -> InputOptions:
         format=options.input_format,
         recursive=options.recursive,
         columns=columns_of(options),
-        record_map=map_of(options),
+        record_map=None if options.map is None else RecordMap.read(options.map),
         rules=rules_of(options),
         keep_fields=options.keep_fields,
         query=options.query,

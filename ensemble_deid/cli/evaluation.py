@@ -13,7 +13,7 @@ from ensemble_deid.cli.options import (
     add_member,
     add_resampling,
     add_shared,
-    check_forms,
+    check_out_files,
     members_of,
 )
 from ensemble_deid.cli.sources import (
@@ -156,8 +156,9 @@ def run_evaluate(options: argparse.Namespace) -> int:
     if options.combiner != "svm" and (options.dev or options.oracle):
         raise ConfigError(f"--combiner {options.combiner} has no threshold to choose: leave out --dev and --oracle")
     members = members_of(options)
-    refuse_output_files(options.out, options.gold, options.system, *(options.dev or ()), *files_of_members(members))
-    check_forms(options.out, FILE_FORMS)
+    check_out_files(
+        options.out, FILE_FORMS, options.gold, options.system, *(options.dev or ()), *files_of_members(members)
+    )
     gold = read_gold(options.gold)
     _refuse_seen_dev(options)
     system = read_system(options.system, gold.documents, combiner=options.combiner, members=members)
@@ -181,8 +182,7 @@ def run_compare(options: argparse.Namespace) -> int:
     from ensemble_deid.evaluation.compare import compare
     from ensemble_deid.evaluation.render.blocks import comparison_results
 
-    refuse_output_files(options.out, options.gold, options.a, options.b)
-    check_forms(options.out, FILE_FORMS)
+    check_out_files(options.out, FILE_FORMS, options.gold, options.a, options.b)
     gold = read_gold(options.gold)
     a, b = (read_system(name, gold.documents) for name in (options.a, options.b))
     comparison = compare(gold.documents, a.answer, b.answer, **resampling(options))
@@ -197,8 +197,7 @@ def run_agreement(options: argparse.Namespace) -> int:
     from ensemble_deid.evaluation.compare import measure_agreement
     from ensemble_deid.evaluation.render.blocks import agreement_results
 
-    refuse_output_files(options.out, options.a, options.b)
-    check_forms(options.out, FILE_FORMS)
+    check_out_files(options.out, FILE_FORMS, options.a, options.b)
     a, b = read_gold(options.a), read_gold(options.b)
     agreement = measure_agreement(a.documents, b.documents, resamples=options.resamples, seed=options.seed)
     publish(agreement_results(agreement), options.out)

@@ -15,13 +15,13 @@ from ensemble_deid.cli.options import (
     add_member,
     add_model,
     add_shared,
-    check_forms,
+    check_out_files,
     members_of,
 )
 from ensemble_deid.cli.sources import read_gold, read_system
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.corpora.read import locate_corpus, read_corpus
-from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files, refuse_shared
+from ensemble_deid.deidentify.outputs import refuse_output, refuse_shared
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.resources import data_directory
@@ -65,8 +65,7 @@ def run_explain(options: argparse.Namespace) -> int:
     from ensemble_deid.training.explain import explain, explanation_page
 
     named = members_of(options)
-    refuse_output_files(options.out, options.model, options.note, *files_of_members(named))
-    check_forms(options.out, _EXPLAIN_FORMS)
+    check_out_files(options.out, _EXPLAIN_FORMS, options.model, options.note, *files_of_members(named))
     members = member_sources(named)
     model_source(options.model, members=members)
     documents = read_corpus(options.note, gold=False).documents
@@ -168,8 +167,7 @@ def run_errors(options: argparse.Namespace) -> int:
         )
     if options.notes is not None:
         refuse_output(options.notes, location, options.system, format="jsonl")
-    refuse_output_files(options.out, location, options.system)
-    check_forms(options.out, _ERRORS_FORMS)
+    check_out_files(options.out, _ERRORS_FORMS, location, options.system)
     refuse_shared(options.notes, *options.out)
     gold = read_gold(options.gold)
     system = read_system(options.system, gold.documents)

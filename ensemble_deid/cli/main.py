@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -19,6 +18,7 @@ from ensemble_deid.cli.options import CommandParser, add_group, find_models
 from ensemble_deid.cli.terminal import BAD_INPUT, INTERRUPTED, READER_GONE, TERMINATED, UNFORESEEN, warn
 from ensemble_deid.errors import DeidError
 from ensemble_deid.reproducible import MARK, is_pinned, pinned_environment
+from ensemble_deid.service.logs import describe
 
 _MODULES = {
     "train": "training",
@@ -111,7 +111,7 @@ def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None)
     except KeyboardInterrupt:
         return _refuse("interrupted", INTERRUPTED)
     except Exception as error:  # noqa: BLE001 (an unforeseen error's message may quote a note: it is not printed)
-        return _refuse(_describe(error), UNFORESEEN)
+        return _refuse(f"{describe(error)}This is a fault of ensemble-deid: please report these lines.", UNFORESEEN)
     return status
 
 
@@ -177,12 +177,3 @@ def _orderly_termination() -> Iterator[None]:
 def _refuse(message: str, status: int) -> int:
     warn(message)
     return status
-
-
-def _describe(error: Exception) -> str:
-    """Return where an unforeseen error arose and its type, without its message."""
-    where = "".join(traceback.format_tb(error.__traceback__))
-    return (
-        f"unforeseen {type(error).__name__}; its message is left out, since it may quote a note. It arose in\n{where}"
-        "This is a fault of ensemble-deid: please report these lines."
-    )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.options import add_command, add_files, add_model, add_signing_key, check_forms
+from ensemble_deid.cli.options import add_command, add_files, add_model, add_signing_key, check_out_files
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.deidentify.outputs import refuse_output_files, refuse_output_model
@@ -127,8 +127,7 @@ def run_scan(options: argparse.Namespace) -> int:
     """Search a model's files for the PHI of a corpus; prints counts only."""
     from ensemble_deid.model.scan import ALL_FILES, ALL_LABELS, ScanRow, scan_model
 
-    refuse_output_files(options.out, options.model, options.corpus, options.control)
-    check_forms(options.out, _SCAN_FORMS)
+    check_out_files(options.out, _SCAN_FORMS, options.model, options.corpus, options.control)
     control = None if options.control is None else read_gold(options.control).documents
     rows = scan_model(options.model, read_gold(options.corpus).documents, control)
     content = {"rows": [row.to_json() for row in rows]}

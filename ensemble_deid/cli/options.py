@@ -4,11 +4,12 @@ import argparse
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.config import named_configurations
+from ensemble_deid.deidentify.outputs import Input, refuse_output_files
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.model.installed import find_model
 
@@ -158,8 +159,9 @@ def add_files(parser: Container, forms: Sequence[str]) -> None:
     )
 
 
-def check_forms(files: Iterable[Path], forms: Sequence[str]) -> None:
-    """Raise ConfigError where the name of a file ends in none of the forms."""
+def check_out_files(files: Sequence[Path], forms: Sequence[str], *inputs: Input) -> None:
+    """Raise ConfigError for a file that would replace an input, or whose name ends in none of the forms."""
+    refuse_output_files(files, *inputs)
     for file in files:
         if file.suffix not in forms:
             raise ConfigError(f"--out {file}: the name must end in one of {', '.join(forms)}")

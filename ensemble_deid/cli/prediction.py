@@ -10,7 +10,7 @@ from typing import Any
 
 from ensemble_deid.atomic import exclusive
 from ensemble_deid.cli.options import add_command, add_model, add_running, members_of, submodels_of
-from ensemble_deid.cli.replacement import add_lists, list_files, read_lists, report_lists
+from ensemble_deid.cli.replacement import add_lists, named_lists, report_lists
 from ensemble_deid.cli.terminal import NOTES_WITHHELD, counted, progress_bar, say, warn
 from ensemble_deid.corpora.formats import ANNOTATED, format_named
 from ensemble_deid.corpora.note_files import NoteWriter, note_writer
@@ -46,7 +46,7 @@ def run_predict(options: argparse.Namespace) -> int:
     own = location.format.name
     format = options.format or (own if own in ANNOTATED else "jsonl")
     members = members_of(options)
-    read = (options.model, *list_files(options), *files_of_members(members))
+    read = (options.model, options.known, options.allow, options.deny, *files_of_members(members))
     if options.out is not None:
         refuse_output(options.out, location, *read, format=format)
     refuse_output_files([options.html], location, *read)
@@ -58,7 +58,7 @@ def run_predict(options: argparse.Namespace) -> int:
     model = Deidentifier.load(
         options.model, device=options.device, submodels=submodels_of(options), members=members, jobs=options.jobs
     )
-    lists = read_lists(options, model.labels)
+    lists = named_lists(options).read(model.labels)
     counts: Counter[str] = Counter()
 
     def finished(document: Document) -> Document:

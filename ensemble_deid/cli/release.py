@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_files_atomically
-from ensemble_deid.cli.options import CommandParser, add_command, add_model, add_signing_key, check_forms
+from ensemble_deid.cli.options import CommandParser, add_command, add_model, add_signing_key, check_out_files
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.deidentify.outputs import refuse_output_files
 
@@ -63,8 +63,8 @@ def run_release(options: argparse.Namespace) -> int:
 
     beside = {name: document_beside(options.out, name) for name in _DOCUMENTS}
     inputs = (options.run_folder, options.model, options.audit, options.signing_key, options.attacks)
-    refuse_output_files([options.out, *beside.values()], *inputs)
-    check_forms([options.out], _FORMS)
+    check_out_files([options.out], _FORMS, *inputs)
+    refuse_output_files(beside.values(), *inputs)
     key, places = (
         SigningKey.from_file(options.signing_key),
         ReleasePlaces(options.run_folder, options.audit, options.model),

@@ -2,13 +2,13 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ensemble_deid.cli.options import CommandParser, Container
 from ensemble_deid.cli.terminal import counted, say, warn
-from ensemble_deid.corpora.record_map import FieldRule, FieldRules, RecordMap
+from ensemble_deid.corpora.record_map import FieldRule, FieldRules
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import ConfigError
 
@@ -38,16 +38,6 @@ def named_lists(options: argparse.Namespace) -> "ListFiles":
     from ensemble_deid.deidentify.known.site_lists import ListFiles
 
     return ListFiles(options.known, options.allow, options.deny, getattr(options, "strict", False))
-
-
-def read_lists(options: argparse.Namespace, labels: Collection[str]) -> "SiteLists":
-    """Read the files that the options name."""
-    return named_lists(options).read(labels)
-
-
-def list_files(options: argparse.Namespace) -> tuple[Path | None, ...]:
-    """Return the files that are read, which no output may overwrite."""
-    return options.known, options.allow, options.deny
 
 
 def report_lists(lists: "SiteLists", counts: Counter[str]) -> None:
@@ -169,11 +159,6 @@ def rules_of(options: argparse.Namespace) -> FieldRules:
         kind, _, of = kind.partition(":")
         rules[name] = FieldRule.parse({"kind": kind, "of": of} if of else kind, f"--column {given}")
     return rules
-
-
-def map_of(options: argparse.Namespace) -> RecordMap | None:
-    """Return the record map. Raises ConfigError."""
-    return None if options.map is None else RecordMap.read(options.map)
 
 
 def columns_of(options: argparse.Namespace) -> Columns:

@@ -15,6 +15,7 @@ from ensemble_deid.errors import ConfigError, needs_extra
 
 if TYPE_CHECKING:
     from ensemble_deid.service.review.accounts import Account
+    from ensemble_deid.service.review.export import Reviewed
 
 _ROLES = ("reviewer", "adjudicator", "owner")
 
@@ -142,16 +143,9 @@ def run_review(options: argparse.Namespace) -> int:
 def run_export(options: argparse.Namespace) -> int:
     """Write the reviewers' decisions as a corpus."""
     from ensemble_deid.corpora.write import write_corpus
-    from ensemble_deid.service.review.export import reviewed
-    from ensemble_deid.service.review.file import ReviewFile
 
     refuse_output(options.out, options.store, format=options.format)
-    file = ReviewFile(options.store, create=False)
-    with file.transaction() as database:
-        ready = reviewed(database, reviewer=options.reviewer, drawn=options.drawn)
-    file.close()
-    if not ready.documents:
-        raise ConfigError(f"{options.store}: no note is finished" + (", or reviewers differ" if ready.disputed else ""))
+    ready = _ready(options.store, reviewer=options.reviewer, drawn=options.drawn)
     written = write_corpus(ready.documents, options.out, options.format)
     place = written[0] if options.format == "jsonl" else options.out
     say(f"{counted(len(ready.documents), 'note')} written to {place}")
@@ -163,14 +157,10 @@ def run_export(options: argparse.Namespace) -> int:
 def run_learn(options: argparse.Namespace) -> int:
     """Write a model that has learned from the finished notes, and measure both."""
     from ensemble_deid.parallel import Step
-    from ensemble_deid.service.review.export import reviewed
     from ensemble_deid.training.learn import learn
 
     refuse_output_model(options.out, options.store, options.model)
-    with _opened(options.store) as database:
-        ready = reviewed(database)
-    if not ready.documents:
-        raise ConfigError(f"{options.store}: no note is finished" + (", or reviewers differ" if ready.disputed else ""))
+    ready = _ready(options.store)
     total = len(ready.documents)
     with progress_bar(quiet=options.quiet) as show:
         learned = learn(
@@ -190,10 +180,10 @@ def run_learn(options: argparse.Namespace) -> int:
             say(f"with it: {counted(n, kind)} from these notes")
     say(f"at {options.false_positives:g} false positives in 1000 tokens, each patient held out:")
     for name, point in (("before", learned.before), ("after", learned.after)):
-        missed = (
-            "no threshold reaches it" if point is None else f"{point.counts.fn} of {point.counts.tp + point.counts.fn}"
-        )
-        say(f"  {name}: {missed} PHI tokens missed" if point else f"  {name}: {missed}")
+        missed = "no threshold reaches it"
+        if point is not None:
+            missed = f"{point.counts.fn} of {point.counts.tp + point.counts.fn} PHI tokens missed"
+        say(f"  {name}: {missed}")
     return 0
 
 
@@ -257,6 +247,17 @@ def _opened(store: Path, *, create: bool = False) -> Iterator[sqlite3.Connection
             yield database
     finally:
         file.close()
+
+
+def _ready(store: Path, *, reviewer: str | None = None, drawn: bool = False) -> "Reviewed":
+    """Return the finished notes. Raises ConfigError where there are none."""
+    from ensemble_deid.service.review.export import reviewed
+
+    with _opened(store) as database:
+        ready = reviewed(database, reviewer=reviewer, drawn=drawn)
+    if not ready.documents:
+        raise ConfigError(f"{store}: no note is finished" + (", or reviewers differ" if ready.disputed else ""))
+    return ready
 
 
 def _accounts(store: Path) -> "list[Account]":

@@ -90,14 +90,9 @@ def run_serve(options: argparse.Namespace) -> int:
         accept_unfit=options.accept_unfit,
         least_recall=LEAST_RECALL if options.least_recall is None else options.least_recall,
     )
-
     if settings.key.throwaway:
         say("no --key-file: surrogates and hashes are those of a key that ends with this service")
-
-    def started(address: str) -> None:
-        say(f"serving {options.model} at {address}; stop with Ctrl-C")
-
-    serve(settings, started=started)
+    serve(settings, started=lambda address: say(f"serving {options.model} at {address}; stop with Ctrl-C"))
     return 0
 
 

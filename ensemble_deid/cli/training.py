@@ -19,7 +19,7 @@ from ensemble_deid.cli.options import (
     add_model,
     add_shared,
     add_target,
-    check_forms,
+    check_out_files,
     members_of,
     submodels_of,
     target_of,
@@ -28,7 +28,7 @@ from ensemble_deid.cli.sources import publish, read_gold
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.config import Config, load_config, make_config
 from ensemble_deid.corpora.read import locate_corpus
-from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files, refuse_output_model
+from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_model
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.evaluation.render.results import FILE_FORMS
 from ensemble_deid.note.digits import four_digits, percent
@@ -331,8 +331,7 @@ def run_ablate(options: argparse.Namespace) -> int:
     rule = None if target is None else ThresholdTarget(*target)
     members = members_of(options)
     inputs = (options.model, options.dev, options.retrain, options.retrain_dev, *files_of_members(members))
-    refuse_output_files(options.out, *inputs)
-    check_forms(options.out, FILE_FORMS)
+    check_out_files(options.out, FILE_FORMS, *inputs)
     corpus = read_gold(options.dev, model=options.model)
     notes = None
     if options.retrain:
