@@ -392,8 +392,8 @@ class Service:
 
 @pytest.fixture(scope="module")
 def service(tiny_model: Path, model: Deidentifier, files: ListFiles) -> Service:
-    settings = ServiceSettings(tiny_model, key=KEY, entities="own", time_limit=600.0)
-    return Service(make_app(model, settings, files.read(model.labels)))
+    settings = ServiceSettings(tiny_model, choices={"key": KEY, "lists": files}, entities="own", time_limit=600.0)
+    return Service(make_app(model, settings))
 
 
 def check(door: Callable[..., Answers], wanted: Answers, found: Answers) -> None:

@@ -228,7 +228,9 @@ def test_doors_say_what_the_gate_would_have_withheld(
     caplog.clear()
     TokenClassifier(model, RunOptions(accept_unfit=True))([GERMAN, ENGLISH])
     assert caplog.messages == [f"a note: {said}"]
-    client = TestClient(make_app(model, ServiceSettings(tiny_model, accept_unfit=True)), base_url="http://localhost")
+    client = TestClient(
+        make_app(model, ServiceSettings(tiny_model, choices={"accept_unfit": True})), base_url="http://localhost"
+    )
     for text, remark in ((GERMAN, said), (ENGLISH, None)):
         assert client.post("/v1/deidentify", json={"text": text}).json().get("remark") == remark
         line = client.post("/v1/deidentify/batch", content=json.dumps({"text": text})).json()
@@ -269,7 +271,9 @@ def test_every_door_decides_alike(model: Deidentifier, tiny_model: Path) -> None
     lines = "\n".join(json.dumps({"id": name, "text": text}) for name, text in TEXTS.items())
     answers = map(json.loads, client.post("/v1/deidentify/batch", content=lines).text.splitlines())
     assert {line["id"] for line in answers if "error" in line} == set(HELD)
-    client = TestClient(make_app(model, ServiceSettings(tiny_model, accept_unfit=True)), base_url="http://localhost")
+    client = TestClient(
+        make_app(model, ServiceSettings(tiny_model, choices={"accept_unfit": True})), base_url="http://localhost"
+    )
     assert client.post("/v1/deidentify", json={"text": GERMAN}).status_code == 200
     assert f'count="{ACCEPTED}: {LANGUAGE}"' in client.get("/metrics").text
 

@@ -54,20 +54,25 @@ def run_serve(options: argparse.Namespace) -> int:
     """Answer HTTP requests, also Presidio's (docs/administrator.md)."""
     with needs_extra("service", "the service"):
         from ensemble_deid.service.server import serve
-    from ensemble_deid.deidentify.gate import LEAST_RECALL
-    from ensemble_deid.deidentify.options import RunOptions
+    from ensemble_deid.deidentify.options import RunChoices, RunOptions
     from ensemble_deid.deidentify.replacement import Key
     from ensemble_deid.model.additions import labels_of_model
     from ensemble_deid.model.manifest import read_manifest
     from ensemble_deid.service.settings import ServiceSettings, tokens_from_environment
 
-    lists, rename = named_lists(options), rename_of(options)
-    recognizers, spans_from = tuple(options.recognizer), tuple(options.spans_from)
+    key = Key.find(options.key_file)
+    choices: RunChoices = {
+        "key": key,
+        "lists": named_lists(options),
+        "rename": rename_of(options),
+        "recognizers": options.recognizer,
+        "spans_from": options.spans_from,
+        "accept_unfit": options.accept_unfit,
+    }
+    if options.least_recall is not None:
+        choices["least_recall"] = options.least_recall
     # Each worker reads them again; a mistake in them is said before anything is served.
-    labels = labels_of_model(options.model, read_manifest(options.model))
-    RunOptions.choose(
-        labels, key=options.key_file, lists=lists, rename=rename, recognizers=recognizers, spans_from=spans_from
-    )
+    RunOptions.choose(labels_of_model(options.model, read_manifest(options.model)), **choices)
     settings = ServiceSettings(
         model=options.model,
         host=options.host,
@@ -82,15 +87,9 @@ def run_serve(options: argparse.Namespace) -> int:
         together=options.together,
         entities=options.entities,
         tokens=tokens_from_environment(options.tokens),
-        key=Key.find(options.key_file),
-        lists=lists,
-        recognizers=recognizers,
-        spans_from=spans_from,
-        rename=rename,
-        accept_unfit=options.accept_unfit,
-        least_recall=LEAST_RECALL if options.least_recall is None else options.least_recall,
+        choices=choices,
     )
-    if settings.key.throwaway:
+    if key.throwaway:
         say("no --key-file: surrogates and hashes are those of a key that ends with this service")
     serve(settings, started=lambda address: say(f"serving {options.model} at {address}; stop with Ctrl-C"))
     return 0

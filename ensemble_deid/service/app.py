@@ -14,7 +14,6 @@ from starlette.exceptions import HTTPException
 
 from ensemble_deid import __version__
 from ensemble_deid.deidentify.deidentifier import Deidentifier
-from ensemble_deid.deidentify.known.site_lists import SiteLists
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.service.guard import HEALTH, Guard
 from ensemble_deid.service.logs import set_up
@@ -31,23 +30,14 @@ def create_app(settings: ServiceSettings) -> Guard:
     """Load the model and return the application; called once in each worker. Raises ModelError, CorpusError."""
     set_up()
     model = Deidentifier.load(settings.model, device=settings.device, submodels=settings.submodels)
-    return make_app(model, settings, settings.lists.read(model.labels))
+    return make_app(model, settings)
 
 
-def make_app(model: Deidentifier, settings: ServiceSettings, lists: SiteLists | None = None) -> Guard:
-    """Return the application for a model and a site's lists that are loaded."""
+def make_app(model: Deidentifier, settings: ServiceSettings, defaults: RunOptions | None = None) -> Guard:
+    """Return the application for a model that is loaded; `defaults` are the settings' choices, where they are read."""
     processor = Processor(places=settings.queue, time_limit=settings.time_limit)
     metrics = Metrics(frozenset(PATHS))
-    defaults = RunOptions.choose(
-        model.labels,
-        key=settings.key,
-        lists=lists,
-        recognizers=settings.recognizers,
-        spans_from=settings.spans_from,
-        rename=settings.rename,
-        accept_unfit=settings.accept_unfit,
-        least_recall=settings.least_recall,
-    )
+    defaults = defaults or RunOptions.choose(model.labels, **settings.choices)
     notes = NoteService(model, defaults, processor, metrics, settings.together)
     presidio = presidio_routes(notes, presidio_names=settings.entities == "presidio")
     app = assemble("service", [presidio, own_routes(notes, settings)], processor)

@@ -82,7 +82,7 @@ def _run_several(settings: ServiceSettings, listener: socket.socket) -> None:
     shared = _can_share(settings)
     if shared:
         model = Deidentifier.load(settings.model, device=settings.device, submodels=settings.submodels)
-        create = partial(make_app, model, settings, settings.lists.read(model.labels))
+        create = partial(make_app, model, settings, RunOptions.choose(model.labels, **settings.choices))
         # Also share what is only built on first use.
         model.process_each([(Document("the first", "Seen by Dr. Bell on 03/04/2019."), RunOptions())])
         # Garbage collection would write into all objects, and a worker no longer shares pages that it writes.

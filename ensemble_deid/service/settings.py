@@ -3,12 +3,10 @@
 import ipaddress
 import os
 import socket
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ensemble_deid.deidentify.gate import LEAST_RECALL, check_least_recall
-from ensemble_deid.deidentify.known.site_lists import ListFiles
+from ensemble_deid.deidentify.options import RunChoices
 from ensemble_deid.deidentify.replacement import Key
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.service.tokens import Tokens
@@ -23,11 +21,10 @@ class ServiceSettings:
 
     `max_body` is in bytes, `time_limit` in seconds, `queue` the number of requests that one worker accepts at a time,
     `together` how many waiting notes it reads at once.
-    `entities` says which names `/analyze` uses: Presidio's, or the model's own labels. `key` is that of surrogates and
-    hashes, the same in all workers; `lists` are the files of what the site knows, `submodels` those that are loaded,
-    None for all; `recognizers`, `spans_from` and `rename` as in `RunOptions.choose`. `arrival_limit` is the seconds
-    that a body has to arrive, and that the lines of a batch may keep the service waiting. `accept_unfit` and
-    `least_recall` as in `RunOptions`. Raises ConfigError.
+    `entities` says which names `/analyze` uses: Presidio's, or the model's own labels. `submodels` are those that are
+    loaded, None for all. `arrival_limit` is the seconds that a body has to arrive, and that the lines of a batch may
+    keep the service waiting. `choices` are those of `RunOptions.choose`; without a key, one is made that all workers
+    have. Raises ConfigError.
     """
 
     model: Path
@@ -43,16 +40,11 @@ class ServiceSettings:
     together: int = 16
     entities: str = ENTITIES[0]
     tokens: Tokens = field(default_factory=Tokens)
-    key: Key = field(default_factory=Key.find)
-    lists: ListFiles = field(default_factory=ListFiles)
-    recognizers: tuple[str, ...] = ()
-    spans_from: tuple[str, ...] = ()
-    rename: Mapping[str, str] | None = None
-    accept_unfit: bool = False
-    least_recall: float = LEAST_RECALL
+    choices: RunChoices = field(default_factory=RunChoices)
 
     def __post_init__(self) -> None:
-        check_least_recall(self.least_recall)
+        if "key" not in self.choices:
+            object.__setattr__(self, "choices", {**self.choices, "key": Key.find()})
         for name, least in (("workers", 1), ("max_body", 1), ("queue", 1), ("together", 1), ("port", 0)):
             if getattr(self, name) < least:
                 raise ConfigError(f"{name} must be at least {least}, not {getattr(self, name)}")
