@@ -14,10 +14,9 @@ from pathlib import Path
 
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
-from ensemble_deid.service.review.edits import Search, decide, finish
+from ensemble_deid.service.review.edits import Search, decide, find_hits, finish
 from ensemble_deid.service.review.file import Facts, ReviewFile, settle_facts
 from ensemble_deid.service.review.fill import add_note
-from ensemble_deid.service.review.edits import find_hits
 from ensemble_deid.service.review.layers import begin_layer
 from ensemble_deid.service.review.overview import agreement, note_page
 from ensemble_deid.service.review.records import ADJUDICATION, read_spans

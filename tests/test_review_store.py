@@ -32,9 +32,8 @@ from ensemble_deid.service.review.edits import (
     finish,
     mark_all,
 )
-from ensemble_deid.service.review.export import reviewed
 from ensemble_deid.service.review.file import Facts, ReviewFile, read_facts, settle_facts
-from ensemble_deid.service.review.fill import add_note, disagreement, fill, uncertainty
+from ensemble_deid.service.review.fill import add_note, disagreement, fill, reviewed, uncertainty
 from ensemble_deid.service.review.layers import begin_layer, merge
 from ensemble_deid.service.review.overview import PAGE, agreement, note_page, reviewers
 from ensemble_deid.service.review.records import (

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.audit.bounds import notes_to_read
 from ensemble_deid.audit.release import AuditSide, Release
 from ensemble_deid.errors import ConfigError
@@ -104,11 +103,6 @@ def read_plan(path: Path) -> AuditPlan:
         raise ConfigError(f"{path}: not an audit plan") from None
 
 
-def write_plan(plan: AuditPlan, path: Path) -> None:
-    """Write a plan."""
-    write_text_atomically(path, plan.to_json())
-
-
 def draw_plan(
     release: Release,
     manifest: Manifest,
@@ -128,7 +122,8 @@ def draw_plan(
     """
     if release.run.settings["model"] != manifest.checksum:
         raise ConfigError("the run was made by another model: its threshold or its parts may have changed since")
-    frame, left_out = _unseen(release.documents, manifest)
+    seen = seen_by(manifest, release.documents)
+    frame = [note for note, known in zip(release.documents, seen, strict=True) if not known]
     if not frame:
         raise ConfigError("the run has no note that its model has not seen in training")
     wanted = notes_to_read(bound, leaks=leaks, confidence=confidence) if size is None else size
@@ -157,7 +152,7 @@ def draw_plan(
         seed=seed,
         strata={name: (sizes[name], numbers[name]) for name in sizes},
         frame_notes=len(frame),
-        left_out=left_out,
+        left_out=sum(seen),
         fingerprints=bool(manifest.seen_notes),
         kept_labels=tuple(sorted(release.kept)),
         notes=tuple(
@@ -188,11 +183,6 @@ def seen_by(manifest: Manifest, documents: Sequence[Document]) -> list[bool]:
     record = manifest.figures.get(CHOSEN)
     chosen = KnownNotes(0) if record is None else threshold_from_record(record).notes
     return [bool(seen.overlap([document])) or chosen.shared([document]) > 0 for document in documents]
-
-
-def _unseen(documents: Sequence[Document], manifest: Manifest) -> tuple[list[Document], int]:
-    seen = seen_by(manifest, documents)
-    return [note for note, known in zip(documents, seen, strict=True) if not known], sum(seen)
 
 
 def _members(frame: Sequence[Document], unit: AuditUnit) -> dict[str, list[Document]]:

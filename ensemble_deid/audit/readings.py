@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
-from ensemble_deid.audit.plan import AuditPlan, DrawnNote, read_plan, write_plan
+from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.audit.plan import AuditPlan, DrawnNote, read_plan
 from ensemble_deid.audit.release import Release
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.evaluation.pairs import EvaluationError
@@ -22,9 +23,8 @@ from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import I2B2_TYPES
 from ensemble_deid.note.span import SpanKey
-from ensemble_deid.service.review.export import reviewed
 from ensemble_deid.service.review.file import Facts, ReviewFile, settle_facts
-from ensemble_deid.service.review.fill import add_note
+from ensemble_deid.service.review.fill import add_note, reviewed
 from ensemble_deid.service.review.layers import accepted, finished_by
 
 PLAN, STORE = "plan.json", "readings.sqlite"
@@ -87,7 +87,7 @@ def make_audit(folder: Path, plan: AuditPlan, release: Release, manifest: Manife
             add_note(database, shown, 0.0, submodels=0, drawn=True)
         database.execute("INSERT INTO facts (name, value) VALUES (?, ?)", (_PLAN_FACT, json.dumps(plan.digest)))
     file.close()
-    write_plan(plan, folder / PLAN)
+    write_text_atomically(folder / PLAN, plan.to_json())
 
 
 @contextmanager

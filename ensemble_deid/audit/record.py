@@ -146,17 +146,23 @@ def _check_documents(path: Path, digests: Mapping[str, str]) -> tuple[Path, ...]
 
 
 def _read(path: Path) -> tuple[dict[str, Any], str]:
-    try:
-        content = strict_json(read_text(path, ConfigError))
-    except ValueError:
-        content = None
-    if not isinstance(content, dict) or set(content) != {"format", "record", "signature"}:
+    content = _object(path)
+    if set(content) != {"format", "record", "signature"}:
         raise ConfigError(f"{path}: is no record of a release")
     if content["format"] != _FORMAT:
         raise ConfigError(f"{path}: was made by another version of ensemble-deid")
     if not isinstance(content["record"], dict) or not isinstance(content["signature"], str):
         raise ConfigError(f"{path}: is no record of a release")
     return content["record"], content["signature"]
+
+
+def _object(path: Path) -> dict[str, Any]:
+    """Return the JSON object of a file, an empty one where it holds none."""
+    try:
+        content = strict_json(read_text(path, ConfigError))
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def _canonical(record: RecordFacts) -> bytes:
@@ -225,11 +231,8 @@ def _design(readings: Readings) -> dict[str, Any]:
 
 
 def _attacks(path: Path, checksum: str) -> dict[str, Any]:
-    try:
-        content = strict_json(read_text(path, ConfigError))
-    except ValueError:
-        content = None
-    if not isinstance(content, dict) or not isinstance(content.get("exposure"), dict):
+    content = _object(path)
+    if not isinstance(content.get("exposure"), dict):
         raise ConfigError(f"{path}: not a file of `python -m research exposure GOLD MODEL --out FILE.json`")
     if content.get("model") != checksum:
         raise ConfigError(f"{path}: its attacks were on another model, or on another version of this one")

@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ensemble_deid.audit.certify import Certificate, Promise
     from ensemble_deid.audit.figures import AuditFigures, Leak, LeakRate
     from ensemble_deid.audit.plan import AuditPlan
-    from ensemble_deid.note.document import Document
 
 _EXPECTED_LEAKS = (0, 1, 2, 5, 10)
 _MOST_FORMS = 20
@@ -298,9 +297,16 @@ def run_certify(options: argparse.Namespace) -> int:
     readings = read_readings(options.audit)
     gold = [note.gold for note in readings.notes]
     require_certifiable(readings, seen_by(read_manifest(options.model), gold))
+    if options.by_site and any(note.site is None for note in gold):
+        raise ConfigError("--by-site: not every note tells its site")
     scored = Deidentifier.load(options.model, device=options.device).predict(gold, threshold=0.0)
-    units: Callable[[Document], str] = _site_of(gold) if options.by_site else (lambda note: note.group)
-    certificate = certify(gold, scored, missed=options.missed, confidence=options.confidence, unit_of=units)
+    certificate = certify(
+        gold,
+        scored,
+        missed=options.missed,
+        confidence=options.confidence,
+        unit_of=lambda note: str(note.site) if options.by_site else note.group,
+    )
     if options.out is not None:
         write_text_atomically(options.out, certificate.to_json())
     unit = "site" if options.by_site else readings.plan.unit
@@ -312,12 +318,6 @@ def run_certify(options: argparse.Namespace) -> int:
         chosen = freeze_certified_threshold(options.model, point, missed=options.missed, notes=gold)
         say(f"threshold {four_digits(chosen.threshold or 0.0)} is now in {options.model}; measure it on other notes")
     return 0
-
-
-def _site_of(gold: "list[Document]") -> "Callable[[Document], str]":
-    if any(note.site is None for note in gold):
-        raise ConfigError("--by-site: not every note tells its site")
-    return lambda note: str(note.site)
 
 
 def _say_certificate(certificate: "Certificate", unit: str) -> None:

@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -133,19 +133,11 @@ def _of_place(place: "PlaceExplanation", explanation: "Explanation", quoted: "Do
             for p in candidate.proposals
         )
         yield f"        proposed by {', '.join(proposals)}"
-    yield from _listed(
-        "pattern",
-        (
-            f"{match.pattern}: {match.start}-{match.end} {match.label}"
-            f"{'' if match.used else ' (an earlier pattern took its place)'}"
-            for match in place.patterns
-        ),
-    )
-    yield from _listed("rule", (f"{rule.number} at {rule.start}-{rule.end}: {rule.words}" for rule in place.rules))
-
-
-def _listed(kind: str, parts: Iterable[str]) -> Iterator[str]:
-    yield from (f"    {kind} {part}" for part in parts)
+    for match in place.patterns:
+        unused = "" if match.used else " (an earlier pattern took its place)"
+        yield f"    pattern {match.pattern}: {match.start}-{match.end} {match.label}{unused}"
+    for rule in place.rules:
+        yield f"    rule {rule.number} at {rule.start}-{rule.end}: {rule.words}"
 
 
 def _quote(quoted: "Document | None", start: int, end: int) -> str:

@@ -180,18 +180,14 @@ def run_export(options: argparse.Namespace) -> int:
     table.writerow(["release", "note", "note_pseudonym", "patient", "patient_pseudonym"])
     rows = [row.memory for row in store.rows() if row.output is not None and "beside" not in row.memory]
     for memory in sorted(rows, key=lambda memory: str(memory["id"])):
-        values = (memory["id"], _or_same(memory, "new_id", "id"), memory["patient"], memory.get("new_patient") or "")
-        table.writerow([store.release, *values])
+        new_id = memory["id"] if memory.get("new_id") is None else memory["new_id"]
+        table.writerow([store.release, memory["id"], new_id, memory["patient"], memory.get("new_patient") or ""])
     try:
         write_new_private_file(options.csv, file.getvalue().encode("utf-8", "surrogatepass"))
     except FileExistsError:
         raise ConfigError(f"{options.csv}: there is such a file already") from None
     say(f"{options.csv}: {counted(len(rows), 'note')}; it leads back to the patients: guard it like the notes")
     return 0
-
-
-def _or_same(memory: Any, name: str, otherwise: str) -> Any:
-    return memory[otherwise] if memory.get(name) is None else memory[name]
 
 
 def run_rotate(options: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from ensemble_deid.errors import ConfigError, needs_extra
 
 if TYPE_CHECKING:
     from ensemble_deid.service.review.accounts import Account
-    from ensemble_deid.service.review.export import Reviewed
+    from ensemble_deid.service.review.fill import Reviewed
 
 _ROLES = ("reviewer", "adjudicator", "owner")
 
@@ -251,7 +251,7 @@ def _opened(store: Path, *, create: bool = False) -> Iterator[sqlite3.Connection
 
 def _ready(store: Path, *, reviewer: str | None = None, drawn: bool = False) -> "Reviewed":
     """Return the finished notes. Raises ConfigError where there are none."""
-    from ensemble_deid.service.review.export import reviewed
+    from ensemble_deid.service.review.fill import reviewed
 
     with _opened(store) as database:
         ready = reviewed(database, reviewer=reviewer, drawn=drawn)

@@ -338,11 +338,11 @@ def _serve_rules(options: argparse.Namespace, documents: Sequence[Document] | No
     settings = ServiceSettings(model=options.model, port=options.port, tokens=tokens, time_limit=600.0)
     desk = RuleDesk(options.model, documents)
     shown = counted(len(desk.cards()["cards"]), "rule")
-
-    def started(address: str) -> None:
-        say(f"{shown} at {address}; stop with Ctrl-C")
-
-    serve(settings, started=started, create=lambda s: make_rules_app(desk, s))
+    serve(
+        settings,
+        started=lambda address: say(f"{shown} at {address}; stop with Ctrl-C"),
+        create=lambda s: make_rules_app(desk, s),
+    )
 
 
 def run_approve(options: argparse.Namespace) -> int:

@@ -18,13 +18,12 @@ from ensemble_deid.note.document import Document
 from ensemble_deid.service.processor import Processor
 from ensemble_deid.service.refusal import Refused
 from ensemble_deid.service.review.accounts import Account, account_of, act_as, owns, read_accounts
-from ensemble_deid.service.review.export import reviewed
 from ensemble_deid.service.review.file import ReviewFile
+from ensemble_deid.service.review.fill import reviewed
 from ensemble_deid.service.review.layers import is_drawn, may_read
 from ensemble_deid.service.review.pages import make_page_app
 from ensemble_deid.service.review.records import ADJUDICATION
-from ensemble_deid.service.review.requests import SelectedPlace
-from ensemble_deid.service.review.routes import NotePath, Review, review_routes
+from ensemble_deid.service.review.routes import NotePath, Review, SelectedPlace, review_routes
 from ensemble_deid.service.settings import ServiceSettings
 from ensemble_deid.training.explain import explain, outcome_text
 

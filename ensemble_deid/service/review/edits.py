@@ -9,9 +9,9 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ensemble_deid.service.review.layers import begin_layer, check_no_overlap, finished_by, may_read
+from ensemble_deid.service.review.layers import begin_layer, check_no_overlap, finished_by, has_layer, may_read
 from ensemble_deid.service.review.records import ADJUDICATION, ReviewError, ReviewSpan, Status, read_span, read_spans
-from ensemble_deid.service.review.steps import ReviewStep, is_adjudicated, is_finished, refuse_adjudicated
+from ensemble_deid.service.review.steps import ReviewStep, is_adjudicated, refuse_adjudicated
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ def mark_all(database: sqlite3.Connection, reviewer: str, search: Search, label:
 
 
 def _may_mark(database: sqlite3.Connection, reviewer: str, note: int) -> bool:
-    if is_finished(database, reviewer, note) or not may_read(database, reviewer, note):
+    if has_layer(database, reviewer, note, finished=True) or not may_read(database, reviewer, note):
         return False
     if reviewer != ADJUDICATION:
         return not is_adjudicated(database, note)
@@ -156,7 +156,7 @@ def _may_mark(database: sqlite3.Connection, reviewer: str, note: int) -> bool:
 def _open(database: sqlite3.Connection, reviewer: str, note: int) -> None:
     refuse_adjudicated(database, reviewer, note)
     begin_layer(database, reviewer, note)
-    if is_finished(database, reviewer, note):
+    if has_layer(database, reviewer, note, finished=True):
         raise ReviewError("the note is finished: open it again to change it")
 
 

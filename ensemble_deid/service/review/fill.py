@@ -1,20 +1,22 @@
-"""Notes and what the model finds in them, on their way into a store; what is there already is not predicted again."""
+"""Notes with what the model finds in them on their way into a store, and with what reviewers decided out of it.
+
+What is in the store already is not predicted again.
+"""
 
 import json
 import math
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import DeidError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.service.review.file import ReviewFile
-from ensemble_deid.service.review.records import ReviewError, SpanKind
+from ensemble_deid.service.review.layers import accepted, check_no_overlap, finished_by, has_layer, merge
+from ensemble_deid.service.review.records import ADJUDICATION, ReviewError, SpanKind
 from ensemble_deid.stacking.sequence_scores import SOURCE
-
-# Where a person's look is needed most: spans whose score is near the threshold, or on which the submodels disagree.
-
 
 # Of what scores below the threshold, the part from here on is suggested: this share of the threshold.
 _SUGGESTED_FROM = 0.5
@@ -24,11 +26,6 @@ def uncertainty(score: float, threshold: float) -> float:
     """Return 1 for a score at the threshold, falling to 0 towards the scores 0 and 1."""
     room = 1 - threshold if score >= threshold else threshold
     return 1.0 - (abs(score - threshold) / room if room else 0.0)
-
-
-def note_uncertainty(spans: Iterable[Span], threshold: float) -> float:
-    """Return the uncertainty of a note: that of its most uncertain span, 0 without spans."""
-    return max((uncertainty(span.score, threshold) for span in spans), default=0.0)
 
 
 def disagreement(span: Span, submodels: int) -> float:
@@ -42,11 +39,6 @@ def disagreement(span: Span, submodels: int) -> float:
         return 0.0
     share = votes / submodels
     return -(share * math.log2(share) + (1 - share) * math.log2(1 - share))
-
-
-def note_disagreement(spans: Iterable[Span], submodels: int) -> float:
-    """Return the disagreement on a note: that on its most disputed span, 0 without spans."""
-    return max((disagreement(span, submodels) for span in spans), default=0.0)
 
 
 def shown(spans: Iterable[Span], threshold: float) -> list[tuple[Span, SpanKind]]:
@@ -110,8 +102,10 @@ def add_note(
     A note that was `drawn` at random for an audit is read without what was predicted, in the order of drawing.
     """
     kinds = shown([span for span in note.spans if span.source != SOURCE or span.score >= threshold], threshold)
-    spans = [span for span, _ in kinds]
-    order = (0.0, 0.0) if drawn else (note_uncertainty(spans, threshold), note_disagreement(spans, submodels))
+    order = (0.0, 0.0)
+    if kinds and not drawn:
+        most_uncertain = max(uncertainty(span.score, threshold) for span, _ in kinds)
+        order = most_uncertain, max(disagreement(span, submodels) for span, _ in kinds)
     row = (note.id, note.text, note.patient_id, note.site, json.dumps(dict(note.metadata)), *order, int(drawn))
     made = database.execute(
         "INSERT INTO notes (name, text, patient, site, metadata, uncertainty, disagreement, drawn) "
@@ -125,3 +119,62 @@ def add_note(
             for span, kind in kinds
         ],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """The notes that are ready, and how many are not: nobody finished them, or reviewers differ."""
+
+    documents: tuple[Document, ...]
+    unfinished: int
+    disputed: int
+
+
+def reviewed(database: sqlite3.Connection, *, reviewer: str | None = None, drawn: bool = False) -> Reviewed:
+    """Return the finished notes with their accepted spans, in the order in which they came into the store.
+
+    A note's spans are those of its adjudication; without one, those of its one reviewer, or of several who agree. With
+    `reviewer`, those of this one alone; with `drawn`, only notes that were drawn at random (`review draw`): others were
+    chosen for being hard, and measure no model. Raises ReviewError where a note's accepted spans overlap: the corpus
+    could hold only one of them, and the other's text would count as no PHI.
+    """
+    documents: list[Document] = []
+    unfinished = disputed = 0
+    wanted = "SELECT id, name, text, patient, site, metadata FROM notes WHERE place IS NOT NULL OR NOT ? ORDER BY id"
+    for row in database.execute(wanted, (drawn,)).fetchall():
+        layer = _layer(database, row["id"], reviewer)
+        if layer is None:
+            unfinished += 1
+        elif layer == "":
+            disputed += 1
+        else:
+            spans = accepted(database, layer, row["id"])
+            try:
+                check_no_overlap(spans)
+            except ReviewError as error:
+                raise ReviewError(f"{row['name']}: {error}; then finish the note again") from None
+            documents.append(
+                Document(
+                    id=row["name"],
+                    text=row["text"],
+                    spans=tuple(Span(*span.key) for span in spans),
+                    patient_id=row["patient"],
+                    metadata=json.loads(row["metadata"]),
+                    site=row["site"],
+                )
+            )
+    return Reviewed(tuple(documents), unfinished, disputed)
+
+
+def _layer(database: sqlite3.Connection, note: int, reviewer: str | None) -> str | None:
+    """Return whose layer counts; None where nobody finished the note, "" where reviewers differ."""
+    finished = finished_by(database, note)
+    if has_layer(database, ADJUDICATION, note, finished=True):
+        finished.append(ADJUDICATION)
+    if reviewer is not None:
+        return reviewer if reviewer in finished else None
+    if ADJUDICATION in finished:
+        return ADJUDICATION
+    if len(finished) < 2:
+        return finished[0] if finished else None
+    return "" if merge(database, note).disputed else finished[0]

@@ -26,9 +26,10 @@ class Merged:
     disputed: Mapping[_Key, tuple[str, ...]]
 
 
-def _has_layer(database: sqlite3.Connection, reviewer: str, note: int) -> bool:
-    place = (reviewer, note)
-    return database.execute("SELECT 1 FROM layers WHERE reviewer = ? AND note = ?", place).fetchone() is not None
+def has_layer(database: sqlite3.Connection, reviewer: str, note: int, *, finished: bool = False) -> bool:
+    """Whether a reviewer has begun a note, or `finished` it."""
+    wanted = "SELECT 1 FROM layers WHERE reviewer = ? AND note = ? AND finished >= ?"
+    return database.execute(wanted, (reviewer, note, finished)).fetchone() is not None
 
 
 def begin_layer(database: sqlite3.Connection, reviewer: str, note: int) -> None:
@@ -44,7 +45,7 @@ def begin_layer(database: sqlite3.Connection, reviewer: str, note: int) -> None:
             if reviewer == ADJUDICATION
             else "this note is assigned to others"
         )
-    if _has_layer(database, reviewer, note):
+    if has_layer(database, reviewer, note):
         return
     merged = merge(database, note) if reviewer == ADJUDICATION else None
     database.execute("INSERT INTO layers (reviewer, note) VALUES (?, ?)", place)
@@ -71,7 +72,7 @@ def may_read(database: sqlite3.Connection, reviewer: str, note: int) -> bool:
     if reviewer != ADJUDICATION:
         return is_assigned(database, reviewer, note)
     account = acting()
-    return account is None or not _has_layer(database, account.name, note)
+    return account is None or not has_layer(database, account.name, note)
 
 
 def is_assigned(database: sqlite3.Connection, reviewer: str, note: int) -> bool:

@@ -1,24 +1,100 @@
-"""The review page's requests: what is read, and every decision, answered with the note as it then is."""
+"""The review page's requests: what is read, and every decision, answered with the note as it then is.
+
+A key of a body that is not known is refused.
+"""
 
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ensemble_deid.service.refusal import Refused
-from ensemble_deid.service.review import requests
 from ensemble_deid.service.review.accounts import acting, owns
 from ensemble_deid.service.review.edits import Search, add_span, alter, decide, find_hits, finish, mark_all
 from ensemble_deid.service.review.file import Facts, ReviewFile
 from ensemble_deid.service.review.fill import uncertainty
 from ensemble_deid.service.review.layers import begin_layer
 from ensemble_deid.service.review.overview import Order, agreement, note_page, reviewers, to_settle
-from ensemble_deid.service.review.records import ADJUDICATION, read_disagreements, read_spans
+from ensemble_deid.service.review.records import ADJUDICATION, Status, read_disagreements, read_spans
 from ensemble_deid.service.review.steps import is_adjudicated, may_replay, redo, undo
 from ensemble_deid.service.review.team import read_guideline, write_guideline
 
-ReviewerQuery = Annotated[requests.ReviewerName, Query()]
+
+def _named(value: str) -> str:
+    if not value.isprintable() or value != value.strip():
+        raise ValueError("a name is printable and has no white space around it")
+    return value
+
+
+def _own(value: str) -> str:
+    """Return the name. Raises Refused (403) where it is not that of the account whose token was sent."""
+    account = acting()
+    if account is None or value == account.name or (value == ADJUDICATION and account.adjudicates):
+        return value
+    raise Refused(403, "the token is that of another reviewer")
+
+
+ReviewerName = Annotated[str, Field(min_length=1, max_length=40), AfterValidator(_named), AfterValidator(_own)]
+
+
+class ByReviewer(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    reviewer: ReviewerName
+
+
+class NewSpan(ByReviewer):
+    """A place to mark; offsets in code points, as everywhere."""
+
+    start: int
+    end: int
+    label: str
+
+
+class Decision(ByReviewer):
+    status: Status
+
+
+class Alteration(ByReviewer):
+    """A span's new ends or label; what is None stays."""
+
+    start: int | None = None
+    end: int | None = None
+    label: str | None = None
+
+
+class Finish(ByReviewer):
+    """Whether a note is finished, or open again; `settle` decides what is undecided as it is shown."""
+
+    finished: bool
+    settle: bool = False
+
+
+class NewGuideline(ByReviewer):
+    """The text of the version that follows `after`."""
+
+    text: Annotated[str, Field(max_length=100_000)]
+    after: int
+
+
+class SearchFields(ByReviewer):
+    words: Annotated[str, Field(max_length=500)]
+    whole_words: bool = True
+    match_case: bool = False
+
+
+class MarkAll(SearchFields):
+    label: str
+
+
+class SelectedPlace(ByReviewer):
+    start: int
+    end: int
+
+
+ReviewerQuery = Annotated[ReviewerName, Query()]
 # SQLite's integers have 64 bits.
 _LARGEST = 2**63 - 1
 NotePath = Annotated[int, Path(ge=1, le=_LARGEST)]
@@ -106,7 +182,7 @@ def review_routes(review: Review, then: tuple[str, str]) -> APIRouter:
             return asdict(read_guideline(database))
 
     @routes.post("/guideline")
-    def new_guideline(body: requests.NewGuideline) -> dict[str, Any]:
+    def new_guideline(body: NewGuideline) -> dict[str, Any]:
         if not owns():
             raise Refused(403, "the guideline is the owners' to change")
         with review.file.transaction() as database:
@@ -135,7 +211,7 @@ def _decisions(review: Review) -> APIRouter:
     routes = APIRouter(prefix="/notes/{note}")
 
     @routes.post("/spans")
-    def add(note: NotePath, body: requests.NewSpan) -> dict[str, Any]:
+    def add(note: NotePath, body: NewSpan) -> dict[str, Any]:
         review.require_label(body.label)
         made: list[int] = []
         shown = review.change(
@@ -150,17 +226,17 @@ def _decisions(review: Review) -> APIRouter:
         return {**shown, "selected": made[0]}
 
     @routes.post("/spans/{span}/status")
-    def status(note: NotePath, span: SpanPath, body: requests.Decision) -> dict[str, Any]:
+    def status(note: NotePath, span: SpanPath, body: Decision) -> dict[str, Any]:
         return review.change(note, body.reviewer, lambda db: decide(db, body.reviewer, note, span, body.status))
 
     @routes.post("/spans/{span}")
-    def change(note: NotePath, span: SpanPath, body: requests.Alteration) -> dict[str, Any]:
+    def change(note: NotePath, span: SpanPath, body: Alteration) -> dict[str, Any]:
         review.require_label(body.label)
         new: dict[str, Any] = body.model_dump(exclude={"reviewer"})
         return review.change(note, body.reviewer, lambda db: alter(db, body.reviewer, note, span, **new))
 
     @routes.post("/finished")
-    def finished(note: NotePath, body: requests.Finish) -> dict[str, Any]:
+    def finished(note: NotePath, body: Finish) -> dict[str, Any]:
         return review.change(
             note, body.reviewer, lambda db: finish(db, body.reviewer, note, finished=body.finished, settle=body.settle)
         )
@@ -172,22 +248,22 @@ def _across_notes(review: Review) -> APIRouter:
     routes = APIRouter()
 
     @routes.post("/undo")
-    def take_back(body: requests.ByReviewer) -> dict[str, int | None]:
+    def take_back(body: ByReviewer) -> dict[str, int | None]:
         with review.file.transaction() as database:
             return {"note": undo(database, body.reviewer)}
 
     @routes.post("/redo")
-    def do_again(body: requests.ByReviewer) -> dict[str, int | None]:
+    def do_again(body: ByReviewer) -> dict[str, int | None]:
         with review.file.transaction() as database:
             return {"note": redo(database, body.reviewer)}
 
     @routes.post("/search")
-    def search(body: requests.SearchFields) -> dict[str, Any]:
+    def search(body: SearchFields) -> dict[str, Any]:
         with review.file.transaction() as database:
             return asdict(find_hits(database, body.reviewer, _search(body)))
 
     @routes.post("/mark-all")
-    def mark(body: requests.MarkAll) -> dict[str, Any]:
+    def mark(body: MarkAll) -> dict[str, Any]:
         review.require_label(body.label)
         with review.file.transaction() as database:
             return asdict(mark_all(database, body.reviewer, _search(body), body.label))
@@ -195,5 +271,5 @@ def _across_notes(review: Review) -> APIRouter:
     return routes
 
 
-def _search(body: requests.SearchFields) -> Search:
+def _search(body: SearchFields) -> Search:
     return Search(body.words, body.whole_words, body.match_case)

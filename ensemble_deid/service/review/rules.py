@@ -15,7 +15,7 @@ from ensemble_deid.note.document import Document
 from ensemble_deid.service.processor import Processor
 from ensemble_deid.service.refusal import Refused
 from ensemble_deid.service.review.pages import make_page_app
-from ensemble_deid.service.review.requests import ByReviewer
+from ensemble_deid.service.review.routes import ByReviewer
 from ensemble_deid.service.settings import ServiceSettings
 from ensemble_deid.taggers.tbed.rule_text import write_rule
 from ensemble_deid.training.rule_approvals import approve_rules, rule_approvals

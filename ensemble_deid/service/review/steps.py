@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ensemble_deid.service.review.accounts import acting
-from ensemble_deid.service.review.layers import may_read
+from ensemble_deid.service.review.layers import has_layer, may_read
 from ensemble_deid.service.review.records import ADJUDICATION, ReviewError, ReviewSpan, SpanKind, Status
 
 
@@ -109,16 +109,7 @@ def refuse_adjudicated(database: sqlite3.Connection, reviewer: str, note: int) -
 
 def is_adjudicated(database: sqlite3.Connection, note: int) -> bool:
     """Whether the adjudication of a note has begun."""
-    row = database.execute("SELECT 1 FROM layers WHERE reviewer = ? AND note = ?", (ADJUDICATION, note)).fetchone()
-    return row is not None
-
-
-def is_finished(database: sqlite3.Connection, reviewer: str, note: int) -> bool:
-    place = (reviewer, note)
-    return (
-        database.execute("SELECT 1 FROM layers WHERE reviewer = ? AND note = ? AND finished", place).fetchone()
-        is not None
-    )
+    return has_layer(database, ADJUDICATION, note)
 
 
 def _replay(database: sqlite3.Connection, reviewer: str, step: int, *, backwards: bool) -> int:
