@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.options import add_command, add_files, check_out_files
-from ensemble_deid.cli.sources import publish, read_gold
+from ensemble_deid.cli.options import add_command, add_files
+from ensemble_deid.cli.sources import check_out_files, publish, read_gold
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.corpora.checks import read_utf8
 from ensemble_deid.corpora.json_fields import list_field, object_of, parse_json, string_field

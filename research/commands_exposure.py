@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ensemble_deid.cli.options import SYSTEM, add_command, add_files, add_resampling, add_shared, check_out_files
-from ensemble_deid.cli.sources import read_gold, read_system
+from ensemble_deid.cli.options import SYSTEM, add_command, add_files, add_resampling, add_shared
+from ensemble_deid.cli.sources import check_out_files, read_gold, read_system
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.evaluation.render.results import FILE_FORMS, Point, Results, Table, draw_points
 from ensemble_deid.model.installed import model_of

@@ -11,10 +11,9 @@ from ensemble_deid.cli.options import (
     add_model,
     add_resampling,
     add_shared,
-    check_out_files,
     submodels_of,
 )
-from ensemble_deid.cli.sources import publish, read_gold, read_system
+from ensemble_deid.cli.sources import check_out_files, publish, read_gold, read_system
 from ensemble_deid.cli.terminal import counted, say, warn
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.deidentify.outputs import refuse_output_files

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ensemble_deid.cli.options import add_command, add_files, add_model, check_out_files
-from ensemble_deid.cli.sources import publish, read_gold
+from ensemble_deid.cli.options import add_command, add_files, add_model
+from ensemble_deid.cli.sources import check_out_files, publish, read_gold
 from ensemble_deid.corpora.augment_words import TITLE, made_up_name, names_of, surnames_that_are_words
 from ensemble_deid.corpora.edits import Edit, apply_edits
 from ensemble_deid.deidentify.deidentifier import Deidentifier

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli import release
-from ensemble_deid.cli.options import add_command, add_group, add_model, add_port, add_shared, check_out_files
+from ensemble_deid.cli.options import add_command, add_group, add_model, add_port, add_shared
+from ensemble_deid.cli.sources import check_out_files
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.errors import ConfigError, needs_extra
 from ensemble_deid.note.digits import four_digits, percent

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.options import CORPUS, CommandParser, add_command, add_files, add_shared, check_out_files
-from ensemble_deid.cli.sources import read_gold
+from ensemble_deid.cli.options import CORPUS, CommandParser, add_command, add_files, add_shared
+from ensemble_deid.cli.sources import check_out_files, read_gold
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.corpora.formats import ANNOTATED, WRITABLE
 from ensemble_deid.corpora.read import Corpus, locate_corpus, read_corpus

@@ -13,11 +13,11 @@ from ensemble_deid.cli.options import (
     add_member,
     add_resampling,
     add_shared,
-    check_out_files,
     members_of,
 )
 from ensemble_deid.cli.sources import (
     System,
+    check_out_files,
     overlap_warning,
     publish,
     read_gold,
@@ -131,10 +131,7 @@ def _operating(
 
 
 def _refuse_seen_dev(options: argparse.Namespace) -> None:
-    """Raise ConfigError for dev notes that the model was trained on: thresholds chosen there hold nowhere else.
-
-    No model is loaded for that.
-    """
+    """Raise ConfigError for dev notes that the model was trained on: thresholds chosen there hold nowhere else."""
     model = None if options.dev is None else model_of(options.dev[1])
     if model is None:
         return

@@ -15,10 +15,9 @@ from ensemble_deid.cli.options import (
     add_member,
     add_model,
     add_shared,
-    check_out_files,
     members_of,
 )
-from ensemble_deid.cli.sources import read_gold, read_system
+from ensemble_deid.cli.sources import check_out_files, read_gold, read_system
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.corpora.read import locate_corpus, read_corpus
 from ensemble_deid.deidentify.outputs import refuse_output, refuse_shared

@@ -116,10 +116,7 @@ def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None)
 
 
 def must_be_pinned(options: argparse.Namespace) -> bool:
-    """Return whether a command is to run pinned, by its option or by the environment, and does not yet.
-
-    Raises ConfigError on a processor that cannot be pinned.
-    """
+    """Return whether a command is to run pinned and does not yet. Raises ConfigError where that is impossible."""
     if not is_pinned():
         return bool(getattr(options, "reproducible", False))
     return any(os.environ.get(name) != value for name, value in pinned_environment().items() if name != MARK)

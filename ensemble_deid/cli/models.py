@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.options import add_command, add_files, add_model, add_signing_key, check_out_files
-from ensemble_deid.cli.sources import read_gold
+from ensemble_deid.cli.options import add_command, add_files, add_model, add_signing_key
+from ensemble_deid.cli.sources import check_out_files, read_gold
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.deidentify.outputs import refuse_output_files, refuse_output_model
 from ensemble_deid.keys import make_key_file

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.config import named_configurations
-from ensemble_deid.deidentify.outputs import Input, refuse_output_files
-from ensemble_deid.errors import ConfigError
 from ensemble_deid.model.installed import find_model
 
 if TYPE_CHECKING:
@@ -157,14 +155,6 @@ def add_files(parser: Container, forms: Sequence[str]) -> None:
     parser.add_argument(
         "--out", metavar="FILE", type=Path, action="append", default=[], help=f"also write them: {kinds}{several}"
     )
-
-
-def check_out_files(files: Sequence[Path], forms: Sequence[str], *inputs: Input) -> None:
-    """Raise ConfigError for a file that would replace an input, or whose name ends in none of the forms."""
-    refuse_output_files(files, *inputs)
-    for file in files:
-        if file.suffix not in forms:
-            raise ConfigError(f"--out {file}: the name must end in one of {', '.join(forms)}")
 
 
 _SHARED: dict[str, dict[str, Any]] = {

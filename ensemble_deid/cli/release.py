@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_files_atomically
-from ensemble_deid.cli.options import CommandParser, add_command, add_model, add_signing_key, check_out_files
+from ensemble_deid.cli.options import CommandParser, add_command, add_model, add_signing_key
+from ensemble_deid.cli.sources import check_out_files
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.deidentify.outputs import refuse_output_files
 

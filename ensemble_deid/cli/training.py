@@ -19,12 +19,11 @@ from ensemble_deid.cli.options import (
     add_model,
     add_shared,
     add_target,
-    check_out_files,
     members_of,
     submodels_of,
     target_of,
 )
-from ensemble_deid.cli.sources import publish, read_gold
+from ensemble_deid.cli.sources import check_out_files, publish, read_gold
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
 from ensemble_deid.config import Config, load_config, make_config
 from ensemble_deid.corpora.read import locate_corpus

@@ -74,14 +74,12 @@ def undo(database: sqlite3.Connection, reviewer: str) -> int | None:
 
     Raises ReviewError where a note of the step is being adjudicated.
     """
-    step = _step_to_replay(database, reviewer, backwards=True)
-    return None if step is None else _replay(database, reviewer, step, backwards=True)
+    return _replay(database, reviewer, backwards=True)
 
 
 def redo(database: sqlite3.Connection, reviewer: str) -> int | None:
     """Do the step that was undone last again; otherwise as `undo`."""
-    step = _step_to_replay(database, reviewer, backwards=False)
-    return None if step is None else _replay(database, reviewer, step, backwards=False)
+    return _replay(database, reviewer, backwards=False)
 
 
 def may_replay(database: sqlite3.Connection, reviewer: str, *, backwards: bool) -> bool:
@@ -112,7 +110,10 @@ def is_adjudicated(database: sqlite3.Connection, note: int) -> bool:
     return has_layer(database, ADJUDICATION, note)
 
 
-def _replay(database: sqlite3.Connection, reviewer: str, step: int, *, backwards: bool) -> int:
+def _replay(database: sqlite3.Connection, reviewer: str, *, backwards: bool) -> int | None:
+    step = _step_to_replay(database, reviewer, backwards=backwards)
+    if step is None:
+        return None
     changes = database.execute("SELECT note, span, before, after FROM changes WHERE step = ? ORDER BY id", (step,))
     rows = changes.fetchall()
     for note in {row["note"] for row in rows}:

@@ -3,7 +3,7 @@
 import { dialogs } from "./dialogs.js";
 import { NoteList } from "./list.js";
 import { NoteText, words } from "./note.js";
-import { askToFinish, byId, fillLabels, showExplanation, showGuideline, showKeys, showSpans } from "./panels.js";
+import { askToFinish, byId, element, fillLabels, showExplanation, showGuideline, showKeys, showSpans } from "./panels.js";
 import { Problem, get, post, session, state as readState } from "./server.js";
 
 const text = new NoteText(byId("text"));
@@ -48,15 +48,14 @@ function draw() {
 
 // Offer what can be done with the note and with what is chosen, and nothing else.
 function offer(current) {
-  const fixed = note.locked || note.finished;
-  for (const id of ["span-tools", "edge-tools"]) byId(id).hidden = !current || fixed;
-  byId("place-tools").hidden = !place || fixed;
-  byId("label-field").hidden = fixed;
+  for (const id of ["span-tools", "edge-tools"]) byId(id).hidden = !current || fixed();
+  byId("place-tools").hidden = !place || fixed();
+  byId("label-field").hidden = fixed();
   for (const [id, status] of [["accept", "accepted"], ["reject", "rejected"], ["open-again", "undecided"]]) {
     byId(id).disabled = current?.status === status;
   }
   byId("explain").hidden = !review.explains;
-  byId("next").disabled = fixed || !note.spans.some((one) => one.status === "undecided");
+  byId("next").disabled = fixed() || !note.spans.some((one) => one.status === "undecided");
   byId("finish").hidden = note.locked;
   byId("finish").firstChild.data = note.finished ? "Reopen " : "Finish note ";
   byId("undo").disabled = !note.undo;
@@ -349,8 +348,7 @@ async function load() {
     else byId("start-problem").textContent = error.message;
     return;
   }
-  const names = review.reviewers.map((name) => { const option = document.createElement("option"); option.value = name; return option; });
-  byId("known-reviewers").replaceChildren(...names);
+  byId("known-reviewers").replaceChildren(...review.reviewers.map((name) => element("option", "", { value: name })));
 }
 
 load();
