@@ -185,13 +185,8 @@ def _region(item: object, place: str) -> Iterator[_Region]:
 
 def _offsets(text: str, regions: list[_Region]) -> _Offset:
     utf16 = Utf16Offsets(text)
-
-    def unchanged(offset: int) -> int | None:
-        return offset
-
-    if not utf16.differ or _agree(text, regions, unchanged) or not _agree(text, regions, utf16.to_points):
-        return unchanged
-    return utf16.to_points
+    as_units = utf16.differ and not _agree(text, regions, int) and _agree(text, regions, utf16.to_points)
+    return utf16.to_points if as_units else int
 
 
 def _agree(text: str, regions: list[_Region], to_offset: _Offset) -> bool:

@@ -43,10 +43,10 @@ def header_end(note: Document) -> int:
     return 0 if any(span.start < end < span.end for span in note.spans) else end
 
 
-def exchange_header(note: Document, donor: Document) -> Document:
+def exchange_header(note: Document, donor: Document | None) -> Document:
     """Return the note under the donor's header with the donor's marks; unchanged where either has none."""
-    own, other = header_end(note), header_end(donor)
-    if not own or not other:
+    own, other = header_end(note), 0 if donor is None else header_end(donor)
+    if donor is None or not own or not other:
         return note
     moved = [
         replace(span, start=span.start - own + other, end=span.end - own + other)
@@ -210,18 +210,13 @@ class Donors:
         return others[int(rng.integers(len(others)))] if others else None
 
 
-def _headers(note: Document, donors: Donors, rng: np.random.Generator) -> Document:
-    donor = donors.draw(note, rng)
-    return note if donor is None else exchange_header(note, donor)
-
-
 def _formats(note: Document, donors: Donors, rng: np.random.Generator) -> Document:
     shapes = number_formats(donors.notes, other_than=note)
     return apply_edits(note, reformatted(note, shapes, rng))
 
 
 CHANGES: Mapping[str, Callable[[Document, Donors, np.random.Generator], Document]] = {
-    "headers": _headers,
+    "headers": lambda note, donors, rng: exchange_header(note, donors.draw(note, rng)),
     "formats": _formats,
     "labels": lambda note, donors, rng: apply_edits(note, dropped_labels(note, rng)),
     "sentences": lambda note, donors, rng: apply_edits(note, dropped_sentences(note, rng)),

@@ -8,6 +8,7 @@ import numpy as np
 from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.number_words import DIGITS, ORDINALS, TEENS, TENS
+from ensemble_deid.note.overlaps import apart
 from ensemble_deid.note.span import Span
 from ensemble_deid.word_tables import listed_words
 
@@ -80,10 +81,7 @@ def digits_in_words(surface: str, rng: np.random.Generator) -> str:
 def dictated(note: Document, rng: np.random.Generator) -> list[Edit]:
     """Return the edits that say a note's numbers and dates, spell some names and, in half of the notes, punctuation."""
     edits = []
-    spans = sorted(note.spans)
-    for span in spans:
-        if sum(span.start < other.end and other.start < span.end for other in spans) > 1:
-            continue
+    for span in apart(note.spans):
         surface = note.text[span.start : span.end]
         said = None
         if span.label in _NUMBERS and any(character.isdigit() for character in surface):
@@ -96,7 +94,7 @@ def dictated(note: Document, rng: np.random.Generator) -> list[Edit]:
             edits.append(Edit(span.start, span.end, said))
     if rng.random() < PUNCTUATED_NOTES:
         for match in _MARK.finditer(note.text):
-            if not any(span.start < match.end() and match.start() < span.end for span in spans):
+            if _free(note, match.start(), match.end()):
                 edits.append(Edit(match.start(), match.end(), _SAID[match[0]]))
     return edits
 
@@ -176,13 +174,7 @@ def made_up_name(rng: np.random.Generator) -> str:
 
 def names_of(note: Document) -> list[Span]:
     """Return the spans of names on one line that overlap no other span."""
-    ordered = sorted(note.spans)
-    alone = [
-        span
-        for k, span in enumerate(ordered)
-        if (k == 0 or max(s.end for s in ordered[:k]) <= span.start)
-        and (k + 1 == len(ordered) or span.end <= ordered[k + 1].start)
-    ]
+    alone = apart(note.spans)
     return [s for s in alone if s.label in NAME_LABELS and "\n" not in note.text[s.start : s.end]]
 
 

@@ -60,7 +60,13 @@ class _Reading:
         part = object_of(item, place)
         text = optional_string(part, "text", place)
         if text and not known:
-            self._append(text, part.get("offset"), place, kind)
+            offset = part.get("offset")
+            if type(offset) is not int or offset < self.length:
+                raise CorpusError(f"{place}: a {kind} has no offset, or one before the end of the {kind} before it")
+            if offset - self.length > _LONGEST_GAP:
+                raise CorpusError(f"{place}: more than {_LONGEST_GAP} characters are missing before this {kind}")
+            self.pieces += ["\n" * (offset - self.length), text]
+            self.length = offset + len(text)
         self.annotate(part, place)
         for number, sentence in enumerate(list_field(part, "sentences", place), start=1):
             self.add(sentence, "sentence", f"{place}, sentence {number}", known=known or bool(text))
@@ -68,14 +74,6 @@ class _Reading:
     def annotate(self, part: _Object, place: str) -> None:
         """Note the annotations of a part."""
         self.annotations += [(item, place) for item in list_field(part, "annotations", place)]
-
-    def _append(self, text: str, offset: object, place: str, kind: str) -> None:
-        if type(offset) is not int or offset < self.length:
-            raise CorpusError(f"{place}: a {kind} has no offset, or one before the end of the {kind} before it")
-        if offset - self.length > _LONGEST_GAP:
-            raise CorpusError(f"{place}: more than {_LONGEST_GAP} characters are missing before this {kind}")
-        self.pieces += ["\n" * (offset - self.length), text]
-        self.length = offset + len(text)
 
 
 def _note(item: object, place: str, gold: bool) -> ReadNote:

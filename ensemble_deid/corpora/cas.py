@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
-from ensemble_deid.corpora.checks import ReadNote, check_text, checked_span, note_with_spans
+from ensemble_deid.corpora.checks import ReadNote, check_text, checked_span, note_with_spans, read_utf8
 from ensemble_deid.corpora.xml_parser import parse_xml, refuse_unwritable
 from ensemble_deid.errors import CorpusError, needs_extra
 from ensemble_deid.note.document import Document
@@ -27,7 +27,7 @@ def read_cas_note(path: Path, *, gold: bool = True) -> ReadNote:
     Raises ConfigError where the extra is not installed.
     """
     cassis = _cassis()
-    content = parse_xml(expat.ParserCreate(), path).removeprefix("\ufeff")
+    content = _checked_xml(path)
     own = path.with_name(TYPE_SYSTEM)
     types = _types_in(own, own.stat().st_mtime_ns) if own.is_file() else _dkpro_types()
     try:
@@ -88,11 +88,18 @@ def _dkpro_types() -> Any:
 @lru_cache(maxsize=4)
 def _types_in(path: Path, changed: int) -> Any:
     """Return the types of a file; one that has changed is read again."""
-    content = parse_xml(expat.ParserCreate(), path).removeprefix("\ufeff")
+    content = _checked_xml(path)
     try:
         return _cassis().load_typesystem(content)
     except Exception as error:  # noqa: BLE001 (whatever the library meets)
         raise CorpusError(f"{path}: is no UIMA type system ({type(error).__name__})") from None
+
+
+def _checked_xml(path: Path) -> str:
+    """Return the content of a file that the library may read. Raises as `parse_xml`."""
+    content = read_utf8(path)
+    parse_xml(expat.ParserCreate(), content, str(path))
+    return content.removeprefix("\ufeff")
 
 
 def _cassis() -> Any:

@@ -16,6 +16,7 @@ from ensemble_deid.corpora.edits import Edit, apply_edits
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import fold, match_case, without_marks
+from ensemble_deid.note.overlaps import join_overlaps
 from ensemble_deid.note.span import Span
 from ensemble_deid.surrogates.choices import Keyed
 from ensemble_deid.surrogates.date_forms import is_day_first
@@ -36,7 +37,7 @@ def resample_corpus(documents: Sequence[Document], *, copies: int, seed: int) ->
     """
     if copies < 1:
         raise ConfigError(f"copies must be at least 1, not {copies}")
-    notes = [document.with_spans(_merged(document.spans)) for document in documents]
+    notes = [document.with_spans(_joined(document.spans)) for document in documents]
     corpus = _CorpusValues.of(notes)
     order = {id(note): index for index, note in enumerate(notes)}
     by_patient = sorted(notes, key=lambda note: (note.group, order[id(note)]))
@@ -132,16 +133,6 @@ def _form(surface: str) -> str:
     return _DIGIT.sub("0", _LETTERS.sub("a", surface))
 
 
-def _merged(spans: Sequence[Span]) -> list[Span]:
-    """Return the spans with each run of overlapping ones merged into one."""
-    merged: list[Span] = []
-    longest: list[Span] = []
-    for span in sorted(spans):
-        if merged and span.start < merged[-1].end:
-            longest[-1] = max(longest[-1], span, key=lambda s: s.end - s.start)
-            end = max(merged[-1].end, span.end)
-            merged[-1] = replace(merged[-1], end=end, label=longest[-1].label)
-        else:
-            merged.append(span)
-            longest.append(span)
-    return merged
+def _joined(spans: Sequence[Span]) -> list[Span]:
+    """Return one span for each group of overlapping ones, with the label of the longest."""
+    return join_overlaps(sorted(spans), prefer=lambda span: span.end - span.start)

@@ -10,26 +10,19 @@ from xml.sax.saxutils import escape
 from ensemble_deid.corpora.checks import read_utf8
 from ensemble_deid.errors import CorpusError
 
-DEEPEST = 100
+_DEEPEST = 100
 _ENCODING = re.compile(r"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([^"']{1,40})["']""")
 _ENTITY = re.compile(r"<!\[CDATA\[.*?\]\]>|<!--.*?-->|(&(?!(?:amp|lt|gt|quot|apos|#\d+|#x[0-9a-fA-F]+);))", re.DOTALL)
 """Group 1: the beginning of an entity that XML itself does not define."""
 
 
-def parse_xml(parser: expat.XMLParserType, path: Path, *, external_dtd: bool = False) -> str:
-    """Let a parser with its handlers read the file, and return the file's content.
+def parse_xml(parser: expat.XMLParserType, content: str, path: str, *, external_dtd: bool = False) -> None:
+    """Let a parser with its handlers read the content of the file `path`.
 
     Raises CorpusError with file and line on broken XML, another encoding than UTF-8, and a document type declaration;
     with `external_dtd` one that only names a file is accepted (the file is never read), and then entities are refused
     that only that file could define: the parser would leave them out.
     """
-    content = read_utf8(path)
-    parse_content(parser, content, str(path), external_dtd=external_dtd)
-    return content
-
-
-def parse_content(parser: expat.XMLParserType, content: str, path: str, *, external_dtd: bool = False) -> None:
-    """Let a parser with its handlers read the content of the file `path`. Raises as `parse_xml`."""
     declared = _ENCODING.match(content.removeprefix("\ufeff"))
     if declared and declared.group(1).lower() not in ("utf-8", "utf8", "us-ascii", "ascii"):
         raise CorpusError(f"{path}:1: the file declares {_encoding(declared.group(1))}; convert it to UTF-8 first")
@@ -92,15 +85,23 @@ class XmlNode:
 
 
 def read_tree(path: Path, *, external_dtd: bool = False) -> XmlNode:
-    """Return the root of a file. Raises CorpusError; `external_dtd` is that of `parse_xml`."""
+    """Return the root of a file. Raises as `parse_xml`."""
+    return tree_of(read_utf8(path), str(path), external_dtd=external_dtd)
+
+
+def tree_of(content: str, path: str, *, external_dtd: bool = False, local_names: bool = False) -> XmlNode:
+    """Return the root of what the file `path` holds, with `local_names` without prefixes. Raises as `parse_xml`."""
     parser = expat.ParserCreate()
     parser.buffer_text = True
     top = XmlNode("", {}, 1)
     open_nodes = [top]
 
     def start(name: str, attributes: dict[str, str]) -> None:
-        if len(open_nodes) > DEEPEST:
-            raise CorpusError(f"{path}:{parser.CurrentLineNumber}: elements are nested more than {DEEPEST} deep")
+        if len(open_nodes) > _DEEPEST:
+            raise CorpusError(f"{path}:{parser.CurrentLineNumber}: elements are nested more than {_DEEPEST} deep")
+        if local_names:
+            name = name.rpartition(":")[2]
+            attributes = {key.rpartition(":")[2]: value for key, value in attributes.items()}
         node = XmlNode(name, attributes, parser.CurrentLineNumber)
         open_nodes[-1].content.append(node)
         open_nodes.append(node)
@@ -108,7 +109,7 @@ def read_tree(path: Path, *, external_dtd: bool = False) -> XmlNode:
     parser.StartElementHandler = start
     parser.EndElementHandler = lambda name: open_nodes.pop()
     parser.CharacterDataHandler = lambda data: open_nodes[-1].content.append(data)
-    parse_xml(parser, path, external_dtd=external_dtd)
+    parse_xml(parser, content, path, external_dtd=external_dtd)
     return top.children[0]
 
 

@@ -1,17 +1,16 @@
-"""What the readers of FHIR and HL7 v2 return: one message with its note text, and what else is in it."""
+"""What the readers of FHIR, HL7 v2 and XML return: one message with its note text, and what else is in it."""
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from html.entities import html5
 from xml.parsers import expat
 
 from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.corpora.messages.structure import HTML_ELEMENTS, said_by_attribute
-from ensemble_deid.corpora.record_map import Field
+from ensemble_deid.corpora.record_map import Field, FieldRule
 from ensemble_deid.errors import CorpusError
-
-# What the readers of FHIR and HL7 v2 return: one message with its note text, and what else is in it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,3 +183,53 @@ def _referred(reference: str) -> str:
     if name.startswith("#"):
         return chr(int(name[2:], 16) if name[1] in "xX" else int(name[1:]))
     return html5[f"{name};"]
+
+
+# Places in a message for values that are known when it is written.
+
+_Maker = Callable[[object], str]
+_MARK = re.compile("\0([0-9]+)\0")
+
+
+@dataclass(slots=True)
+class FieldSlots:
+    """The values of a message that have a rule, and how each replacement is written.
+
+    Marks hold NUL, which no message may hold.
+    """
+
+    fields: list[Field] = field(default_factory=list, repr=False)
+    makers: list[tuple[int, _Maker]] = field(default_factory=list, repr=False)
+
+    def add(self, name: str, rule: FieldRule, value: object, written: Callable[[str], str]) -> str:
+        """Add a value, and return the mark in whose place it is written."""
+        return self._mark(name, rule, value, [lambda new: "" if new is None else written(str(new))])[0]
+
+    def add_lines(self, name: str, rule: FieldRule, value: str, written: Callable[[str], str]) -> list[str]:
+        """Add a value of several lines, and return a mark for each; what has fewer lines is written in the last."""
+        count = value.count("\n") + 1
+        makers = [partial(_line, number=number, count=count, written=written) for number in range(count)]
+        return self._mark(name, rule, value, makers)
+
+    def _mark(self, name: str, rule: FieldRule, value: object, makers: Sequence[_Maker]) -> list[str]:
+        first = len(self.makers)
+        self.makers += [(len(self.fields), make) for make in makers]
+        self.fields.append(Field(name, rule, value))
+        return [f"\0{number}\0" for number in range(first, len(self.makers))]
+
+    def filled(self, content: str, values: Sequence[object]) -> str:
+        """Return the content with the new values; without any, nothing is in their places."""
+        given = values or [None] * len(self.fields)
+
+        def written(match: re.Match[str]) -> str:
+            place, make = self.makers[int(match[1])]
+            return make(given[place])
+
+        return _MARK.sub(written, content)
+
+
+def _line(value: object, *, number: int, count: int, written: Callable[[str], str]) -> str:
+    lines = "" if value is None else str(value)
+    if lines.count("\n") + 1 == count:
+        return written(lines.split("\n")[number])
+    return written(lines) if number == count - 1 else ""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
 
 from ensemble_deid.corpora.checks import check_text, decode_utf8
-from ensemble_deid.corpora.edits import BETWEEN, Edit, within
+from ensemble_deid.corpora.edits import BETWEEN, Edit, edited, within
 from ensemble_deid.corpora.json_fields import JsonValue, read_places
 from ensemble_deid.corpora.messages.content import EncodedText, Message, add_xhtml
 from ensemble_deid.corpora.messages.fhir_fields import MappedElements, read_reference, reference_targets
@@ -29,8 +29,6 @@ _CHARACTER_SETS = {"utf-8": "utf-8", "us-ascii": "ascii", "iso-8859-1": "latin-1
 _DOCUMENTS = {"application/pdf": text_of_pdf, "application/rtf": text_of_rtf, "text/rtf": text_of_rtf}
 _HOLDERS = ("attachment", "presentedform", "binary")
 _FREE_TEXT = (("DiagnosticReport", "conclusion"), ("DocumentReference", "description"))
-_Change = tuple[int, int, str]
-"""Where in the JSON something is written, and what stands there instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,8 @@ class _Field:
     """A piece of note text, and how edits to it are written in the JSON."""
 
     text: str = field(repr=False)
-    changes: Callable[[Sequence[Edit]], list[_Change]] = field(repr=False)
+    changes: Callable[[Sequence[Edit]], list[Edit]] = field(repr=False)
+    """Returns the edits to the JSON that edits to the text make."""
 
 
 @dataclass(slots=True)
@@ -79,19 +78,14 @@ def read_fhir(data: bytes, place: str, rules: FieldRules | None = None) -> Messa
     check_text(text, place)
 
     def written(edits: Sequence[Edit], values: Sequence[object] = ()) -> bytes:
-        changes: list[_Change] = []
+        changes: list[Edit] = []
         start = 0
         for item in reading.fields:
             changes += item.changes(within(edits, start, start + len(item.text)))
             start += len(item.text) + len(BETWEEN)
         if mapped is not None:
             return (mark + (mapped.rendered(reading.raw, root, sorted(changes), values) or "{}")).encode("utf-8")
-        parts: list[str] = [mark]
-        position = 0
-        for first, after, new in sorted(changes):
-            parts += [reading.raw[position:first], new]
-            position = after
-        return "".join([*parts, reading.raw[position:]]).encode("utf-8")
+        return (mark + edited(reading.raw, sorted(changes))).encode("utf-8")
 
     # The name of a contained patient is another's in the next file.
     patient = next((name for name in reading.patients if not name.startswith("#")), None)
@@ -131,11 +125,8 @@ def _walk(reading: _Reading, value: JsonValue, path: tuple[str, ...], resource: 
         here = (*path, name)
         if name.removeprefix("_") not in ELEMENTS:
             reading.kept.append(_shown(here))
-        if _is_structure(reading, value, here):
-            continue
-        if _add_text(reading, value, here, resource):
-            continue
-        _walk(reading, member, here, resource)
+        if not _is_structure(reading, value, here) and not _add_text(reading, value, here, resource):
+            _walk(reading, member, here, resource)
     for item in value.items:
         _walk(reading, item, path, resource)
     if value.plain not in (None, ""):
@@ -151,7 +142,7 @@ def _add_text(reading: _Reading, holder: JsonValue, path: tuple[str, ...], resou
         reading.fields.append(_attachment(reading, holder, member, f"{reading.place}: {_shown(around)}"))
     elif name == "div" and around[-1:] == ("text",):
         reading.fields.append(_narrative(reading, member, path))
-    elif _is_free_text(resource, path):
+    elif (resource, path[-1]) in _FREE_TEXT or path[-2:] == ("note", "text"):
         reading.fields.append(_free_text(reading, member))
     else:
         return False
@@ -199,10 +190,6 @@ def _is_attachment(holder: JsonValue, path: tuple[str, ...], resource: str) -> b
     return holds or holder.string("contentType") is not None or resource == "Binary"
 
 
-def _is_free_text(resource: str, path: tuple[str, ...]) -> bool:
-    return (resource, path[-1]) in _FREE_TEXT or path[-2:] == ("note", "text")
-
-
 def _is_structure(reading: _Reading, holder: JsonValue, path: tuple[str, ...]) -> bool:
     """Whether a member is a value of the standard, which says nothing of a patient."""
     name = path[-1]
@@ -245,8 +232,8 @@ def _json_string(reading: _Reading, value: JsonValue) -> tuple[list[str], Callab
 
 
 def _in_place(value: JsonValue, encoded: EncodedText, encode: Callable[[str], str]) -> _Field:
-    def changes(edits: Sequence[Edit]) -> list[_Change]:
-        return [(value.start + 1, value.end - 1, encoded.edited(edits, encode))] if edits else []
+    def changes(edits: Sequence[Edit]) -> list[Edit]:
+        return [Edit(value.start + 1, value.end - 1, encoded.edited(edits, encode))] if edits else []
 
     return _Field(encoded.text, changes)
 
@@ -286,7 +273,7 @@ def _attachment(reading: _Reading, holder: JsonValue, value: JsonValue, where: s
     else:
         encoded = EncodedText(list(content), list(content))
 
-    def changes(edits: Sequence[Edit]) -> list[_Change]:
+    def changes(edits: Sequence[Edit]) -> list[Edit]:
         if not edits:
             return []
         try:
@@ -303,8 +290,8 @@ def _read_document(holder: JsonValue, value: JsonValue, where: str, text_of: Cal
     content = text_of(_decoded(value, where), where)
     encoded, kind = EncodedText(list(content), list(content)), holder.members["contentType"]
 
-    def changes(edits: Sequence[Edit]) -> list[_Change]:
-        plain = (kind.start, kind.end, '"text/plain; charset=utf-8"')
+    def changes(edits: Sequence[Edit]) -> list[Edit]:
+        plain = Edit(kind.start, kind.end, '"text/plain; charset=utf-8"')
         return [plain, *_attachment_changes(holder, value, encoded.edited(edits, str).encode("utf-8"))]
 
     return _Field(content, changes)
@@ -317,12 +304,12 @@ def _decoded(value: JsonValue, where: str) -> bytes:
         raise CorpusError(f"{where}: an attachment is not base64") from None
 
 
-def _attachment_changes(holder: JsonValue, value: JsonValue, new: bytes) -> list[_Change]:
-    found = [(value.start, value.end, json.dumps(base64.b64encode(new).decode("ascii")))]
+def _attachment_changes(holder: JsonValue, value: JsonValue, new: bytes) -> list[Edit]:
+    found = [Edit(value.start, value.end, json.dumps(base64.b64encode(new).decode("ascii")))]
     size, digest = holder.members.get("size"), holder.members.get("hash")
     if size is not None:
         written = str(len(new))
-        found.append((size.start, size.end, f'"{written}"' if isinstance(size.plain, str) else written))
+        found.append(Edit(size.start, size.end, f'"{written}"' if isinstance(size.plain, str) else written))
     if digest is not None:
-        found.append((digest.start, digest.end, json.dumps(_sha1(new))))
+        found.append(Edit(digest.start, digest.end, json.dumps(_sha1(new))))
     return found

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import isfinite
 
+from ensemble_deid.corpora.edits import Edit, edited, within
 from ensemble_deid.corpora.json_fields import JsonValue
 from ensemble_deid.corpora.messages.structure import RESOURCES, is_age
 from ensemble_deid.corpora.record_map import PEOPLE, Field, FieldKind, FieldRule, FieldRules
@@ -60,9 +61,7 @@ class MappedElements:
         self._targets = dict(reference_targets(root))
         self._object(root, (), None)
 
-    def rendered(
-        self, raw: str, value: JsonValue, changes: Sequence[tuple[int, int, str]], values: Sequence[object]
-    ) -> str | None:
+    def rendered(self, raw: str, value: JsonValue, changes: Sequence[Edit], values: Sequence[object]) -> str | None:
         """Return a value as JSON, with changes to texts and new values of fields; None where nothing is left."""
         if value.members or value.items:
             members = ((f"{json.dumps(name)}: ", member) for name, member in value.members.items())
@@ -78,13 +77,7 @@ class MappedElements:
             return self._makers[value.start](values or [None] * len(self.fields))
         if value.start not in self._kept:
             return None
-        parts: list[str] = []
-        position = value.start
-        for first, after, new in changes:
-            if value.start <= first < value.end:
-                parts += [raw[position:first], new]
-                position = after
-        return "".join([*parts, raw[position : value.end]])
+        return edited(raw[value.start : value.end], within(changes, value.start, value.end))
 
     def _object(self, holder: JsonValue, names: _Path, rule: FieldRule | None) -> None:
         resource = holder.string("resourceType")
@@ -101,7 +94,7 @@ class MappedElements:
                 own is not None
                 and own.kind is FieldKind.CODES
                 and name == "value"
-                and is_age(self._told, _unit(holder))
+                and is_age(self._told, holder.string("unit") or holder.string("code") or "")
             ):
                 own = FieldRule(FieldKind.AGE)
             if self.is_structure(holder, here):
@@ -144,7 +137,10 @@ class MappedElements:
         elif date is not None:
             year, month, day, rest = date.groups(default="")
             size = len(year + month + day)
-            written = partial(_date, size=size, rest=rest)
+
+            def written(new: str) -> str:
+                return json.dumps(new[:size] + (rest if len(new) == len("2019-03-04") else ""))
+
             self._add(value, place, rule, f"{year}{month or '-07'}{day or '-15'}", written)
         elif isinstance(plain, str):
             self._add(value, place, rule, plain, json.dumps)
@@ -156,7 +152,8 @@ class MappedElements:
             self._add(value, place, rule, int(plain), str)
 
     def _add(self, value: JsonValue, place: str, rule: FieldRule, plain: object, written: Callable[[str], str]) -> None:
-        self._makers[value.start] = partial(_made, number=len(self.fields), written=written)
+        number = len(self.fields)
+        self._makers[value.start] = lambda values: None if values[number] is None else written(str(values[number]))
         self.fields.append(Field(place, rule, plain))
 
     def _name(self, holder: JsonValue, place: str, rule: FieldRule) -> None:
@@ -185,10 +182,6 @@ def _strings(value: JsonValue) -> Iterator[str]:
         yield value.plain
 
 
-def _unit(quantity: JsonValue) -> str:
-    return quantity.string("unit") or quantity.string("code") or ""
-
-
 def read_reference(reference: str) -> tuple[str, str] | None:
     """Return the type and id of a reference, also with a server or version; None for other references."""
     match = _REFERENCE.fullmatch(reference)
@@ -214,17 +207,9 @@ def _pseudonym(resource: str) -> FieldRule:
     return FieldRule(FieldKind.PSEUDONYM, of=_OF.get(resource, resource.lower()))
 
 
-def _made(values: Sequence[object], *, number: int, written: Callable[[str], str]) -> str | None:
-    return None if values[number] is None else written(str(values[number]))
-
-
 def _part(values: Sequence[object], *, field: int, number: int, count: int) -> str | None:
     new = values[field]
     lines = [] if new is None else str(new).split("\n")
     if len(lines) == count:
         return json.dumps(lines[number])
     return json.dumps(" ".join(lines)) if lines and number == count - 1 else None
-
-
-def _date(new: str, *, size: int, rest: str) -> str:
-    return json.dumps(new[:size] + (rest if len(new) == len("2019-03-04") else ""))

@@ -13,9 +13,8 @@ from functools import partial
 
 from ensemble_deid.corpora.checks import check_text
 from ensemble_deid.corpora.edits import Edit
-from ensemble_deid.corpora.messages.content import EncodedText, Message
+from ensemble_deid.corpora.messages.content import EncodedText, FieldSlots, Message
 from ensemble_deid.corpora.messages.hl7_fields import Delimiters, MappedFields
-from ensemble_deid.corpora.messages.slots import FieldSlots
 from ensemble_deid.corpora.messages.structure import SEGMENTS, is_age, is_hl7_code, is_hl7_structure
 from ensemble_deid.corpora.record_map import FieldKind, FieldRule, FieldRules
 from ensemble_deid.errors import CorpusError
@@ -113,7 +112,8 @@ class _Reader:
             )
         if name in _BATCH:
             raise CorpusError(f"{where}: is a batch; each message needs a file of its own")
-        if self.rules is None or name in ("MSH", "OBX", "NTE") or self._has_rules(name):
+        has_rules = any(place.startswith(f"{name}-") for place in self.rules or ())
+        if self.rules is None or name in ("MSH", "OBX", "NTE") or has_rules:
             self._segment(name, segment, where)
             self.encoded.mark(end)
         if name == "MSH" and name in self.seen:
@@ -124,9 +124,6 @@ class _Reader:
                 raise CorpusError(f"{where}: is about another patient; each patient needs a file of its own")
             self.patient = found
         self.seen.add(name)
-
-    def _has_rules(self, name: str) -> bool:
-        return any(place.startswith(f"{name}-") for place in self.rules or ())
 
     def _segment(self, name: str, segment: str, where: str) -> None:
         encoded, delimiters = self.encoded, self.delimiters

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ensemble_deid.corpora.messages.slots import FieldSlots
+from ensemble_deid.corpora.messages.content import FieldSlots
 from ensemble_deid.corpora.messages.structure import is_hl7_code
 from ensemble_deid.corpora.record_map import FieldKind, FieldRule
 
@@ -42,13 +42,9 @@ class Delimiters:
     @property
     def codes(self) -> dict[str, str]:
         """The letters of the escape sequences for the delimiters."""
-        return {
-            "F": self.field,
-            "S": self.component,
-            "T": self.subcomponent,
-            "R": self.repetition,
-            "E": self.escape,
-        }
+        return dict(
+            zip("FSTRE", (self.field, self.component, self.subcomponent, self.repetition, self.escape), strict=True)
+        )
 
     def escaped(self, text: str) -> str:
         """Return how a text is written in a field."""

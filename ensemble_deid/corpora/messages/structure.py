@@ -6,6 +6,8 @@ Values are checked, not the names of the fields that hold them: whatever is not 
 import re
 from collections.abc import Callable, Mapping
 
+from stdnum import luhn, verhoeff
+
 _LANGUAGE = re.compile(
     r"[a-z]{2}(?:-(?:Arab|Cyrl|Deva|Grek|Hans|Hant|Hebr|Jpan|Kore|Latn|Thai))?(?:-(?:[A-Z]{2}|001|150|419))?"
 )
@@ -20,35 +22,13 @@ def is_language(value: str) -> bool:
 # Codes of clinical terminologies; where there are check digits they are checked.
 
 
-def _luhn(digits: str) -> bool:
-    doubled = (int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits)))
-    return sum(number - 9 * (number > 9) for number in doubled) % 10 == 0
-
-
-_VERHOEFF_PRODUCT = (
-    *("0123456789", "1234067895", "2340178956", "3401289567", "4012395678"),
-    *("5987604321", "6598710432", "7659821043", "8765932104", "9876543210"),
-)
-_VERHOEFF_PERMUTATION = (
-    *("0123456789", "1576283094", "5803796142", "8916043527"),
-    *("9453126870", "4286573901", "2793806415", "7046913258"),
-)
-
-
-def _verhoeff(digits: str) -> bool:
-    check = 0
-    for place, digit in enumerate(reversed(digits)):
-        check = int(_VERHOEFF_PRODUCT[check][int(_VERHOEFF_PERMUTATION[place % 8][int(digit)])])
-    return check == 0
-
-
 def _is_loinc(code: str) -> bool:
-    return re.fullmatch(r"[1-9][0-9]{2,4}-[0-9]", code) is not None and _luhn(code.replace("-", ""))
+    return re.fullmatch(r"[1-9][0-9]{2,4}-[0-9]", code) is not None and luhn.is_valid(code.replace("-", ""))
 
 
 def _is_snomed(code: str) -> bool:
     # The digits before the check digit say that it is a concept.
-    return re.fullmatch(r"[1-9][0-9]{2,14}[01]0[0-9]", code) is not None and _verhoeff(code)
+    return re.fullmatch(r"[1-9][0-9]{2,14}[01]0[0-9]", code) is not None and verhoeff.is_valid(code)
 
 
 def _matches(pattern: str) -> Callable[[str], bool]:

@@ -7,17 +7,15 @@ elements, attributes, comments, processing instructions, namespace prefixes.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from xml.parsers import expat
 from xml.sax.saxutils import escape
 
 from ensemble_deid.corpora.checks import check_text, decode_utf8
 from ensemble_deid.corpora.edits import BETWEEN, Edit
-from ensemble_deid.corpora.messages.content import INLINE, EncodedText, Message
+from ensemble_deid.corpora.messages.content import INLINE, EncodedText, FieldSlots, Message
 from ensemble_deid.corpora.messages.hl7_fields import day_of
-from ensemble_deid.corpora.messages.slots import FieldSlots
 from ensemble_deid.corpora.messages.structure import HTML_ELEMENTS, is_hl7_code
 from ensemble_deid.corpora.record_map import PEOPLE, FieldKind, FieldRule, FieldRules
-from ensemble_deid.corpora.xml_parser import DEEPEST, parse_content
+from ensemble_deid.corpora.xml_parser import XmlNode, tree_of
 from ensemble_deid.errors import CorpusError
 
 _NAMESPACES = ("urn:hl7-org:v3",)
@@ -43,21 +41,6 @@ _PLAIN = ("TXT", "text/plain", "text/x-hl7-text+xml")
 
 
 @dataclass(slots=True)
-class _Element:
-    name: str
-    attributes: dict[str, str] = field(repr=False)
-    content: list["_Element | str"] = field(default_factory=list, repr=False)
-
-    @property
-    def text(self) -> str:
-        return "".join(part for part in self.content if isinstance(part, str)).strip()
-
-    @property
-    def elements(self) -> list["_Element"]:
-        return [part for part in self.content if isinstance(part, _Element)]
-
-
-@dataclass(slots=True)
 class _Written:
     """An element as it is written: its attributes and content; `text` where the content is the note's."""
 
@@ -71,7 +54,7 @@ def read_xml(data: bytes, place: str, rules: FieldRules | None = None) -> Messag
     """Return the document. CorpusError names the file and the line or element, and quotes nothing."""
     if rules is None:
         raise CorpusError(f"{place}: XML is read with a --map that has a section xml")
-    root = _tree(decode_utf8(data, place).removeprefix("\ufeff"), place)
+    root = tree_of(decode_utf8(data, place).removeprefix("\ufeff"), place, local_names=True)
     reader = _Reader(rules, place)
     made = reader.element(root, ()) or _Written(root.name, "", [])
     namespace = root.attributes.get("xmlns", "")
@@ -85,30 +68,6 @@ def read_xml(data: bytes, place: str, rules: FieldRules | None = None) -> Messag
         return slots.filled(encoded.edited(edits, escape), values).encode("utf-8")
 
     return Message(encoded.text, written, (), reader.patient(), tuple(slots.fields), authority=reader.authority)
-
-
-def _tree(content: str, place: str) -> _Element:
-    parser = expat.ParserCreate()
-    parser.buffer_text = True
-    top = _Element("", {})
-    open_elements = [top]
-
-    def start(name: str, attributes: dict[str, str]) -> None:
-        if len(open_elements) > DEEPEST:
-            raise CorpusError(f"{place}:{parser.CurrentLineNumber}: elements are nested more than {DEEPEST} deep")
-        element = _Element(_local(name), {_local(key): value for key, value in attributes.items()})
-        open_elements[-1].content.append(element)
-        open_elements.append(element)
-
-    parser.StartElementHandler = start
-    parser.EndElementHandler = lambda name: open_elements.pop()
-    parser.CharacterDataHandler = lambda data: open_elements[-1].content.append(data)
-    parse_content(parser, content, place)
-    return top.elements[0]
-
-
-def _local(name: str) -> str:
-    return name.rpartition(":")[2]
 
 
 @dataclass(slots=True)
@@ -128,7 +87,7 @@ class _Reader:
             raise CorpusError(f"{self.place}: describes several patients; put each into its own file")
         return ids[0][0] if ids else None
 
-    def element(self, element: _Element, path: tuple[str, ...], around: int = 0) -> _Written | None:
+    def element(self, element: XmlNode, path: tuple[str, ...], around: int = 0) -> _Written | None:
         """Return an element as it is written; None if nothing is left of it."""
         here = (*path, element.name)
         rule = self._rule(here)
@@ -137,22 +96,24 @@ class _Reader:
         if rule is not None and rule.kind is FieldKind.TEXT:
             return self._note(element, ".".join(here))
         attributes = "".join(self._attributes(element, here, around))
-        if rule is not None and rule.kind in PEOPLE and element.elements:
+        if rule is not None and rule.kind in PEOPLE and element.children:
             content = self._name(element, rule, ".".join(here))
-        elif rule is not None and rule.kind is FieldKind.ADDRESS and element.elements:
-            content = [self._part(part, here) for part in element.elements if part.name in _ADDRESS and part.text]
+        elif rule is not None and rule.kind is FieldKind.ADDRESS and element.children:
+            content = [
+                self._part(part, here) for part in element.children if part.name in _ADDRESS and part.text.strip()
+            ]
         else:
-            inside = (self.element(part, here, id(element)) for part in element.elements)
+            inside = (self.element(part, here, id(element)) for part in element.children)
             content = [part for part in inside if part is not None]
-            if rule is not None and element.text:
-                content.insert(0, self._value(element.text, rule, ".".join(here), around))
+            if rule is not None and (value := element.text.strip()):
+                content.insert(0, self._value(value, rule, ".".join(here), around))
         return _Written(element.name, attributes, content) if attributes or content else None
 
     def _rule(self, here: tuple[str, ...], attribute: str = "") -> FieldRule | None:
         ends = (".".join(here[start:]) + attribute for start in range(len(here)))
         return next((self.rules[end] for end in ends if end in self.rules), None)
 
-    def _attributes(self, element: _Element, here: tuple[str, ...], around: int) -> Iterator[str]:
+    def _attributes(self, element: XmlNode, here: tuple[str, ...], around: int) -> Iterator[str]:
         for name, value in element.attributes.items():
             rule = self._rule(here, f"@{name}")
             if rule is None or not value.strip() or rule.kind in (FieldKind.DROP, FieldKind.TEXT):
@@ -176,13 +137,13 @@ class _Reader:
         day = day_of(value) if rule.kind is FieldKind.DATE else None
         return self.slots.add(place, rule, value if day is None else day[0], _quoted if day is None else day[1])
 
-    def _part(self, part: _Element, here: tuple[str, ...]) -> _Written:
+    def _part(self, part: XmlNode, here: tuple[str, ...]) -> _Written:
         rule = FieldRule(_ADDRESS[part.name])
-        return _Written(part.name, "", [self._value(part.text, rule, ".".join((*here, part.name)), 0)])
+        return _Written(part.name, "", [self._value(part.text.strip(), rule, ".".join((*here, part.name)), 0)])
 
-    def _name(self, element: _Element, rule: FieldRule, place: str) -> list["_Written | str"]:
+    def _name(self, element: XmlNode, rule: FieldRule, place: str) -> list["_Written | str"]:
         """Return the parts of a name; a tag replaces the surname."""
-        parts = [part for part in element.elements if part.text and part.name not in _AROUND_NAMES]
+        parts = [part for part in element.children if part.text.strip() and part.name not in _AROUND_NAMES]
         order = sorted(parts, key=lambda part: part.name.casefold() in _SURNAMES)
         if not order:
             return []
@@ -191,12 +152,12 @@ class _Reader:
         placed = {id(part): mark for part, mark in zip(order, marks, strict=True)}
         return [_Written(part.name, "", [placed[id(part)]]) for part in parts]
 
-    def _note(self, element: _Element, place: str) -> _Written:
+    def _note(self, element: XmlNode, place: str) -> _Written:
         said = [element.attributes[name] for name in _ENCODED if name in element.attributes]
         if any(value not in _PLAIN for value in said):
             raise CorpusError(f"{self.place}: {place}: is encoded, or not text")
         content: list[_Written | str] = [
-            self._note(part, place) if isinstance(part, _Element) else part for part in element.content
+            self._note(part, place) if isinstance(part, XmlNode) else part for part in element.content
         ]
         for part in content:
             if isinstance(part, _Written) and part.name not in _IN_TEXT:

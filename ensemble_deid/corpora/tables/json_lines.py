@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from ensemble_deid.corpora.checks import check_id, check_text, decode_utf8
 from ensemble_deid.corpora.compressed import reading_plain, writing_compressed
-from ensemble_deid.corpora.edits import spliced
+from ensemble_deid.corpora.edits import Edit, edited, spliced
 from ensemble_deid.corpora.json_fields import JsonValue, object_of, parse_json, read_places, refuse_unknown_keys
 from ensemble_deid.corpora.records import CountedByReading, NewRecord, OnOutput, Record, digest_of
 from ensemble_deid.corpora.tables.columns import ALL, Columns
@@ -100,13 +100,8 @@ class JsonLines(CountedByReading):
                 for name in self.columns.written(line.places)
             )
             return f"{line.mark}{{{', '.join(members)}}}\n".encode()
-        parts = [line.mark]
-        position = 0
-        for name, place in line.places.items():
-            if name in changes:
-                parts += [line.raw[position : place.start], changes[name]]
-                position = place.end
-        return "".join([*parts, line.raw[position:]]).encode()
+        edits = [Edit(at.start, at.end, changes[name]) for name, at in line.places.items() if name in changes]
+        return (line.mark + edited(line.raw, edits)).encode()
 
 
 @dataclass(slots=True)
