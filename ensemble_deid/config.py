@@ -198,7 +198,6 @@ _MOST_DOTS, _SHOWN = 3, 200
 
 
 def named_configurations() -> dict[str, Path]:
-    """Return the files of the configurations that have a name, such as `best` and `small`."""
     folder = Path(__file__).parent / "configurations"
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 

@@ -15,7 +15,6 @@ def derive_seed(seed: int, name: str) -> int:
 
 
 def generator(seed: int, name: str) -> np.random.Generator:
-    """Return the numpy generator of the stream `name`."""
     return np.random.default_rng(derive_seed(seed, name))
 
 

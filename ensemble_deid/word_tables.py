@@ -46,7 +46,6 @@ class WordTable(Mapping[str, int]):
 
     @classmethod
     def of(cls, bins: Mapping[str, int]) -> "WordTable":
-        """Return the table of words with their bins."""
         words = StringTable.of(bins)
         return cls(words, np.array([bins[word] for word in words], np.uint8))
 
@@ -103,7 +102,6 @@ class PhraseTable:
 
     @classmethod
     def of_lines(cls, content: bytes, *, longest: int) -> "PhraseTable":
-        """Read a phrase a line."""
         text = np.frombuffer(content, np.uint8)
         ends = np.flatnonzero(text == _LINE_END)
         starts = np.concatenate([[0], ends + 1])[: len(ends)]

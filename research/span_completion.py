@@ -16,7 +16,6 @@ from itertools import chain
 
 from ensemble_deid import Deidentifier, Document, read_corpus
 from ensemble_deid.deidentify.repeats import PatientStrings
-from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.errors import DeidError
 from ensemble_deid.evaluation.leaks import leaks_of_pairs
 from ensemble_deid.evaluation.pairs import pair_documents
@@ -85,7 +84,7 @@ def show(name: str, now: tuple[int, int, float, int], before: tuple[int, int, fl
 
 def repeats(notes: Sequence[Document], spans: Sequence[Sequence[Span]]) -> list[tuple[Span, ...]]:
     """Return the spans with the repeats that a patient's notes together give."""
-    strings = PatientStrings(Replacer.from_options().normalise)
+    strings = PatientStrings()
     found = [note.with_spans(mine) for note, mine in zip(notes, spans, strict=True)]
     for note in found:
         strings.add(note)

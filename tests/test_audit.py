@@ -32,8 +32,7 @@ from ensemble_deid.evaluation.operating_points import NoScoresError
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.identifiers import DIRECT, QUASI, identifier_of, is_direct
-from ensemble_deid.note.labels import I2B2_TYPES
+from ensemble_deid.note.labels import DIRECT, I2B2_TYPES, QUASI, identifier_of, is_direct
 from ensemble_deid.note.span import Span
 from ensemble_deid.service.review.edits import finish
 from ensemble_deid.service.review.layers import begin_layer

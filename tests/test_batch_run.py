@@ -308,7 +308,7 @@ def test_a_name_found_once_is_found_in_the_patients_other_notes() -> None:
         spans = [Span(text.index(s), text.index(s) + len(s), label, 0.9) for s, label in found]
         return Document(identity, text, tuple(spans), patient_id=patient)
 
-    strings = PatientStrings(Replacer.normalise)
+    strings = PatientStrings()
     first = note("1", "Mr. John Smith, 45, white, seen.", ("John Smith", "PATIENT"), ("45", "AGE"), ("white", "CITY"))
     strings.add(first)
     second = note("2", "Smith, John Smith and JohnSmith; 45 white", ("Smith, John", "DOCTOR"))

@@ -163,7 +163,7 @@ def test_what_holds_for_any_text(note: tuple[str, tuple[Span, ...]]) -> None:
 def searched(*texts: str, label: str = "DOCTOR", score: float = 0.9) -> list[list[str]]:
     """Return the texts of the spans after the repeats, of notes of one patient that are marked by brackets."""
     found = [Document(f"n{k}", *marked(text, label, score), patient_id="7") for k, text in enumerate(texts)]
-    strings = PatientStrings(Replacer.from_options().normalise)
+    strings = PatientStrings()
     whole = [note.with_spans(complete(note.text, note.spans)) for note in found]
     for note in whole:
         strings.add(note)

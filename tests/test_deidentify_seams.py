@@ -23,7 +23,7 @@ from ensemble_deid.note.span import Span
 
 @pytest.mark.parametrize("source", ["crf+tbed", "regex", "tbed"])
 def test_the_models_own_label_counts_before_another_notes(source: str) -> None:
-    strings = PatientStrings(str.casefold)
+    strings = PatientStrings()
     first = Document("a", "Lives in Austin now.", (Span(9, 15, "CITY", 0.99, source),), patient_id="7")
     second = Document("b", "Son Austin called.", (Span(4, 10, "PATIENT", 0.8, source),), patient_id="7")
     for note in (first, second):

@@ -5,6 +5,7 @@ from made_keys import KEY
 from marked_notes import marked_note
 
 from ensemble_deid.deidentify.replacement import Replacer
+from ensemble_deid.note.folding import same_string
 from ensemble_deid.surrogates.ages import is_great_age
 
 HARBOR = Replacer.from_options(policy="safe-harbor", key=KEY)
@@ -42,7 +43,7 @@ def test_a_year_that_shows_a_great_age_becomes_a_tag(marked: str, kept: str) -> 
 
 def test_a_great_age_in_another_note_counts() -> None:
     birth = marked_note("DOB: <DATE|3/4/1925>. Seen <DATE|1/2/2010>.")
-    taken = set(map(Replacer.normalise, ["3/4/1925", "1/2/2010"]))
+    taken = set(map(same_string, ["3/4/1925", "1/2/2010"]))
     assert HARBOR.replace(birth, taken=taken).text == "DOB: 1925. Seen 2010."
     assert HARBOR.replace(birth, taken={*taken, "94"}).text == "DOB: [DATE]. Seen 2010."
 

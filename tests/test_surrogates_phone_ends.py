@@ -5,6 +5,7 @@ from made_keys import KEY
 from marked_notes import marked_note
 
 from ensemble_deid.deidentify.replacement import Replacer
+from ensemble_deid.note.folding import same_string
 
 REPLACER = Replacer.from_options("surrogate", key=KEY)
 
@@ -34,7 +35,7 @@ def test_the_end_alone_is_the_end_of_the_surrogate(number: str, label: str) -> N
 
 
 def test_the_whole_number_may_stand_in_another_note() -> None:
-    taken = frozenset(map(Replacer.normalise, ["(309) 523-8842", "8842"]))
+    taken = frozenset(map(same_string, ["(309) 523-8842", "8842"]))
     (whole,) = surrogates("<PHONE|(309) 523-8842>", taken=taken)
     assert surrogates("<PHONE|8842>, <PHONE|...8842>", taken=taken) == [whole[-4:], f"...{whole[-4:]}"]
 

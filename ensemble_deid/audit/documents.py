@@ -16,7 +16,7 @@ from ensemble_deid.evaluation.render.html.markup import Html, element, static_pa
 from ensemble_deid.evaluation.render.pdf import pdf_of
 from ensemble_deid.evaluation.render.results import Heading, Table
 from ensemble_deid.note.digits import percent
-from ensemble_deid.note.identifiers import DIRECT, QUASI
+from ensemble_deid.note.labels import DIRECT, QUASI
 
 DocumentKind = Literal["expert", "safe-harbor"]
 Part = str | Heading | Table

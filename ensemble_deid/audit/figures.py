@@ -24,7 +24,7 @@ from ensemble_deid.evaluation.leaks import cover, leaking_places
 from ensemble_deid.model.additions import listed
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.identifiers import DIRECT, QUASI, UNKNOWN, identifier_of, is_direct
+from ensemble_deid.note.labels import DIRECT, QUASI, UNKNOWN, identifier_of, is_direct
 from ensemble_deid.note.span import Span, SpanKey
 from ensemble_deid.surrogates.patient import PatientSurrogates
 

@@ -22,7 +22,7 @@ from ensemble_deid.deidentify.replacement.styles import Styles
 from ensemble_deid.deidentify.sources import MESSAGES
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.identifiers import identifier_of
+from ensemble_deid.note.labels import identifier_of
 
 SMALL = 11
 """Groups of fewer patients are small: the least cell of tables that Medicare lets out."""

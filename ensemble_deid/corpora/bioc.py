@@ -72,7 +72,6 @@ class _Reading:
             self.add(sentence, "sentence", f"{place}, sentence {number}", known=known or bool(text))
 
     def annotate(self, part: _Object, place: str) -> None:
-        """Note the annotations of a part."""
         self.annotations += [(item, place) for item in list_field(part, "annotations", place)]
 
 
@@ -136,7 +135,6 @@ def _infons(entry: _Object, place: str) -> dict[str, str]:
 
 
 def _infons_of(document: Document) -> dict[str, str]:
-    """Return the infons of a document: its metadata, then its patient and site."""
     metadata = {key: value for key, value in sorted(document.metadata.items()) if key not in RESERVED}
     own = zip(RESERVED, (document.patient_id, document.site), strict=True)
     return metadata | {key: value for key, value in own if value is not None}
@@ -226,7 +224,6 @@ def _object_of_node(node: XmlNode) -> _Object:
 
 
 def _whole(text: str | None) -> int | None:
-    """Return a whole number, None if there is none."""
     text = (text or "").strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 12 else None
 

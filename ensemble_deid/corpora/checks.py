@@ -124,7 +124,6 @@ def printable(text: str) -> str:
 
 
 def is_printable(name: str) -> bool:
-    """Tell whether a name shows as it is."""
     return not _UNPRINTABLE.search(name)
 
 

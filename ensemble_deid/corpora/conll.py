@@ -56,11 +56,9 @@ class _Draft:
 
     @property
     def started(self) -> bool:
-        """Whether there is anything of a note."""
         return bool(self.pieces or self.fields or self.error)
 
     def begin_line(self, text: str) -> None:
-        """Begin a line of the note, whose text is known."""
         self._append(("\n" if self.pieces else "") + text)
         self.line, self.line_start, self.cursor = text, self.length - len(text), 0
         self.in_sentence = True

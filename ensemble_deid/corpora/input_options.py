@@ -1,5 +1,6 @@
 """How the notes of a run are read: the forms that they can have, and the options of reading them."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,18 +27,6 @@ TABLES = {
 _NAMED = ("text", "id", "patient", "dates", "keep", "date_order")
 _FILES = ("plain", "i2b2", "meddocan", "brat", "labelstudio", "conll", "bioc", "bioc-json", "cas", "rtf", "pdf")
 FORMATS = (*_FILES, *sorted(set(TABLES.values())), "sql", "xml")
-SUFFIX = {
-    "plain": ".txt",
-    "i2b2": ".xml",
-    "meddocan": ".xml",
-    "labelstudio": ".json",
-    "conll": ".conll",
-    "bioc": ".xml",
-    "bioc-json": ".json",
-    "cas": ".xmi",
-    "rtf": ".rtf",
-    "pdf": ".pdf",
-}
 
 
 def table_kind(path: Path) -> str | None:
@@ -96,7 +85,6 @@ class InputOptions:
 
     @property
     def named(self) -> Columns:
-        """The columns that options name."""
         return self.columns or Columns()
 
     def kind_of(self, given: str | Path) -> str:
@@ -106,22 +94,23 @@ class InputOptions:
         if "://" in str(given):
             return "sql"
         path = Path(given)
-        if self.record_map is not None and self.record_map.xml and _has_xml(path, nested=self.recursive):
-            return "xml"
+        if self.record_map is not None and self.record_map.xml:
+            found = _inside(path, nested=self.recursive) if path.is_dir() else [path]
+            if any(file.suffix.lower() == ".xml" for file in found):
+                return "xml"
         if path.is_dir():
-            return next((kind for kind in _kinds(path, nested=self.recursive)), "files")
+            return next(iter(_kinds(path, nested=self.recursive)), "files")
         return table_kind(path) or "files"
 
 
-def _has_xml(path: Path, *, nested: bool) -> bool:
-    found = (path.rglob("*") if nested else path.iterdir()) if path.is_dir() else [path]
-    return any(file.suffix.lower() == ".xml" for file in found)
+def _inside(folder: Path, *, nested: bool) -> Iterable[Path]:
+    return folder.rglob("*") if nested else folder.iterdir()
 
 
 def _kinds(folder: Path, *, nested: bool) -> list[str]:
     """Return the format of a folder's tables; nothing where it has none, or also notes in files."""
     try:
-        files = list(folder.rglob("*") if nested else folder.iterdir())
+        files = list(_inside(folder, nested=nested))
     except OSError:
         # Whoever reads the folder says what is wrong.
         return []

@@ -75,7 +75,6 @@ def string_field(entry: dict[str, Any], key: str, place: str) -> str:
 
 
 def optional_string(entry: dict[str, Any], key: str, place: str) -> str | None:
-    """Return a string, or None where it is missing or null."""
     return None if entry.get(key) is None else string_field(entry, key, place)
 
 

@@ -32,11 +32,9 @@ class NoteFiles:
     bits: tuple[int, int] = (64, 64)
 
     def count(self) -> int:
-        """Return the number of files."""
         return sum(len(location.files) for _, location in self.places)
 
     def warnings(self) -> Sequence[str]:
-        """Return what the folders hold besides."""
         return [remark for _, location in self.places for remark in location.remarks]
 
     def records(self) -> Iterator[Record]:

@@ -73,7 +73,6 @@ class FieldRule:
     row: bool = False
 
     def allows(self, value: str) -> bool:
-        """Whether a value is one of the codes."""
         return value in self.values or (bool(self.pattern) and re.fullmatch(self.pattern, value) is not None)
 
     @classmethod

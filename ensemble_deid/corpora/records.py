@@ -117,19 +117,15 @@ class CountedByReading:
     """A source whose notes are counted by reading them, and of whose output nobody must be warned."""
 
     def records(self) -> Iterator[Record]:
-        """Yield every record."""
         raise NotImplementedError
 
     def count(self) -> int:
-        """Return the number of notes. Raises CorpusError where the input's structure is broken."""
         return sum(record.is_note for record in self.records())
 
     def warnings(self) -> Sequence[str]:
-        """Return nothing: values that pass unchanged are listed elsewhere."""
         return ()
 
 
 def digest_of(path: Path) -> str:
-    """Return the SHA-256 of a file."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

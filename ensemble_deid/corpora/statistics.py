@@ -26,7 +26,6 @@ class LabelStatistics:
 
     @property
     def distinct(self) -> int:
-        """Number of distinct strings."""
         return len(self.strings)
 
     def unseen_share(self, known: "LabelStatistics | None") -> float | None:
@@ -55,7 +54,6 @@ class CorpusStatistics:
 
     @property
     def spans(self) -> int:
-        """PHI spans of all labels."""
         return sum(label.spans for label in self.labels.values())
 
     @property
@@ -97,7 +95,6 @@ class CorpusStatistics:
 
 
 def sum_up(labels: Iterable[LabelStatistics]) -> LabelStatistics:
-    """Return the totals of several labels."""
     parts = list(labels)
     return LabelStatistics(sum(part.spans for part in parts), frozenset().union(*(part.strings for part in parts)))
 
@@ -142,7 +139,7 @@ _SIZES: Mapping[str, Callable[[CorpusStatistics], str]] = {
     "words of a note: median": lambda split: f"{split.words_of_note[1]:g}",
     "words of a note: maximum": lambda split: f"{split.words_of_note[2]:,}",
     "PHI spans": lambda split: f"{split.spans:,}",
-    "PHI spans per 100 words": lambda split: _one_decimal(split.phi_per_100_words),
+    "PHI spans per 100 words": lambda split: "-" if not split.words else f"{split.phi_per_100_words:.1f}",
     "spans that begin or end inside a token": lambda split: f"{split.tokenization.cut:,}",
     "spans that cannot be tagged": lambda split: f"{split.tokenization.lost:,}",
 }
@@ -212,10 +209,6 @@ def _figures(splits: Sequence[LabelStatistics | None], totals: Sequence[int]) ->
             share = label.unseen_share(splits[0]) if label else None
             cells.append("-" if share is None else f"{share:.1%}")
     return cells
-
-
-def _one_decimal(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}"
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -88,7 +88,6 @@ def corpus_file(place: Path, format: str) -> Path:
 
 
 def _write(contents: Mapping[Path, str], identity: str) -> tuple[Path, ...]:
-    """Write the files of a note, all of them or none."""
     try:
         write_files_atomically({path: content.encode("utf-8") for path, content in contents.items()})
     except UnicodeEncodeError as error:

@@ -76,7 +76,6 @@ class XmlNode:
         return [piece for piece in self.content if isinstance(piece, XmlNode)]
 
     def all(self, name: str) -> list["XmlNode"]:
-        """Return the children of that name."""
         return [child for child in self.children if child.name == name]
 
     def text_of(self, name: str) -> str | None:

@@ -16,7 +16,7 @@ from ensemble_deid.model.ensemble import ModelDescription
 from ensemble_deid.model.measured import Measured, languages_of_training, measured_at
 from ensemble_deid.model.options import SVM, PredictionOptions
 from ensemble_deid.note.language import NAMES, EnglishWords, OtherLanguage, english_words, other_language
-from ensemble_deid.note.reading import Reading, read
+from ensemble_deid.note.reading import read
 
 LEAST_RECALL = 0.8
 """The least recall of PHI tokens that a model must have been measured with, unless another one is asked for.
@@ -55,7 +55,6 @@ class Unfit:
     reason: str
 
     def counted(self, *, accepted: bool) -> str:
-        """Return the name of the count."""
         return f"{ACCEPTED if accepted else WITHHELD}: {self.kind}"
 
 
@@ -72,7 +71,6 @@ class Gate:
 
     @classmethod
     def of(cls, description: ModelDescription, options: PredictionOptions, *, least_recall: float) -> "Gate":
-        """Return the gate for a model and how notes are predicted."""
         languages = () if description.manifest is None else languages_of_training(description.manifest)
         measured = _measured(description, options)
         changed = measured is not None and len(measured.changes) > 0
@@ -84,11 +82,14 @@ class Gate:
         reading = read(text, usual_case=False)
         if not reading.unread and _NO_WORDS.fullmatch(reading.text):
             return None
-        return self.model or _unfit_text(reading, self.languages)
+        if self.model is not None:
+            return self.model
+        if reading.unread:
+            return Unfit(TEXT, f"{reading.unread} characters look encoded and could not be read")
+        return _unlike_text(reading.text) or _in_other_language(reading.text, self.languages)
 
 
 def check_least_recall(value: float) -> None:
-    """Raise ConfigError unless the value can be a recall."""
     if not 0 <= value <= 1:
         raise ConfigError(f"least_recall must be between 0 and 1, not {value}")
 
@@ -109,12 +110,6 @@ def _unfit_model(measured: Measured | None, least: float, languages: Sequence[st
     if not languages:
         return Unfit(MODEL, "the model has no record of the language that it was trained for")
     return None
-
-
-def _unfit_text(reading: Reading, languages: Sequence[str]) -> Unfit | None:
-    if reading.unread:
-        return Unfit(TEXT, f"{reading.unread} characters look encoded and could not be read")
-    return _unlike_text(reading.text) or _in_other_language(reading.text, languages)
 
 
 def _unlike_text(text: str) -> Unfit | None:

@@ -93,7 +93,6 @@ class _Job:
     def of(
         cls, source: FileOrStream, out: FileOrStream | None, model: Deidentifier | str | Path, given: JobChoices
     ) -> "_Job":
-        """Return the job that arguments describe."""
         named: dict[str, Any] = {name: value for name, value in given.items() if name in cls.__slots__}
         rest: Any = {name: value for name, value in given.items() if name not in cls.__slots__}
         places = ("run", "spans", "compare", "summary", "against")
@@ -254,7 +253,8 @@ def _night(
     run.settings, run.treated = {**run.settings, **run.finding}, night.treated
     verified = verify_run(places.run) if is_run(places.run) else None
     before = None if verified is None else verified.settings.get("night", "")
-    if before not in (None, night.digest) or (before is None and not job.resume and _is_taken(source, out)):
+    is_taken = source.format not in (*ONE_FILE_A_NOTE, "sql") and out.exists()
+    if before not in (None, night.digest) or (before is None and not job.resume and is_taken):
         if job.resume and verified is not None and before and night.would_repeat:
             if job.compare is not None:
                 raise ConfigError(_NOT_COMPARED)
@@ -270,12 +270,7 @@ def _night(
     return replace(summary, counts={**summary.counts, **{name: n for name, n in night.counts.items() if n}})
 
 
-def _is_taken(source: NoteSource, out: Path) -> bool:
-    return source.format not in (*ONE_FILE_A_NOTE, "sql") and out.exists()
-
-
 def _done(run: Run, *, resume: bool) -> RunSummary:
-    """Make both passes."""
     run.find(resume=resume)
     run.write()
     return RunSummary(
@@ -345,6 +340,10 @@ def _finding(
     named = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(columns).items()}
     # All rules together have a digest.
     del named["fields"]
+    members = {
+        name: {kind: _hidden(value, key) if kind == "sha256" else value for kind, value in member.to_json().items()}
+        for name, member in (() if model.source is None else model.source.members)
+    }
     return {
         "version": __version__,
         "model": "" if model.source is None else model.source.checksum,
@@ -364,16 +363,7 @@ def _finding(
             {**found, "sha256": _hidden(found["sha256"], key)} for found in map(Recognizer.to_json, options.recognizers)
         ],
         "key": key.id,
-        **({"members": _members(model, key)} if model.source is not None and model.source.members else {}),
-    }
-
-
-def _members(model: Deidentifier, key: Key) -> dict[str, Any]:
-    """Return where the members' spans come from, with no plain digest of a file."""
-    sources = () if model.source is None else model.source.members
-    return {
-        name: {kind: _hidden(value, key) if kind == "sha256" else value for kind, value in source.to_json().items()}
-        for name, source in sources
+        **({"members": members} if members else {}),
     }
 
 

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -103,26 +103,19 @@ class RunFiles:
             yield cls(folder, key, chain, spans, failed, standard=standard, table=table)
 
     def note(self, record: Record, new: NewRecord, result: DeidentificationResult) -> None:
-        """Record a note that was written."""
         name = record.name if new.id is None else str(new.id)
         for span in result.replaced:
             old, made = (record.text or "")[span.start : span.end], (result.text or "")[span.new_start : span.new_end]
             self.spans.add(
                 note=name,
                 place=record.name,
-                start=span.start,
-                end=span.end,
-                new_start=span.new_start,
-                new_end=span.new_end,
-                label=span.label,
-                score=rounded(span.score),
+                **asdict(replace(span, score=rounded(span.score))),
                 # A style may keep what a span holds: an audit counts it as left.
                 **({"shown": True} if old == made else {}),
             )
         self._count(record.text, result.text)
 
     def failure(self, record: Record, problem: str) -> None:
-        """Record a note that was withheld."""
         self.failed.add(place=record.name, reason=problem)
         self._count(record.text, None)
 

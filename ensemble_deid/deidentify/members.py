@@ -43,7 +43,6 @@ class SpansOfNotes:
         return tuple(span_of_json(item, document.text, f"{place}: span {i}") for i, item in enumerate(spans))
 
     def to_json(self) -> dict[str, str | None]:
-        """Return the file's name and digest."""
         return {"file": self.path.name, "sha256": self.sha256}
 
 
@@ -59,7 +58,6 @@ class SpansOfRecognizer:
         return tuple(sorted(_recognizer(self.name).found(document.text)))
 
     def to_json(self) -> dict[str, str | None]:
-        """Return the recognizer's name, and its version or digest."""
         return {"recognizer": self.name, "version": self.digest}
 
 

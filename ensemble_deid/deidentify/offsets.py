@@ -45,11 +45,9 @@ class Found:
             raise CorpusError(f"{place}: the input has changed since the run began: run without --resume")
 
     def apply(self, document: Document) -> Note:
-        """Return the note with its spans, or the error."""
         return CorpusError(self.error) if self.error is not None else document.with_spans(self.spans)
 
     def to_json(self) -> list[Any]:
-        """Return the note as a list that JSON can hold."""
         spans = [[span.start, span.end, span.label, span.score, span.source] for span in self.spans]
         return [self.text_hash, spans, self.error]
 
@@ -128,7 +126,6 @@ class OffsetWriter:
     stream: BinaryIO
 
     def add(self, found: Sequence[Found]) -> None:
-        """Write the notes that were processed together."""
         _write(self.stream, {"notes": [note.to_json() for note in found]})
 
 

@@ -83,17 +83,15 @@ class RunOptions:
     def no_strings(self) -> PatientStrings:
         """Return the strings of patients of whom nothing is known yet."""
         styles = self.replacer.styles
-        return PatientStrings(self.replacer.normalise, styles.hides, styles.settings.min_score)
+        return PatientStrings(styles.hides, styles.settings.min_score)
 
     def add_known(self, patient: str, identifiers: Iterable[Identifier]) -> None:
-        """Add the identifiers from a patient's records to the known ones."""
         known = self.lists.known
         if known is not None:
             for identifier in identifiers:
                 known.add(patient, identifier)
 
     def known_of(self, patient: str) -> Sequence[Identifier]:
-        """Return the known identifiers of a patient."""
         return () if self.lists.known is None else self.lists.known.of(patient)
 
     @classmethod

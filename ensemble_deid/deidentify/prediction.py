@@ -80,24 +80,18 @@ def _chunks(notes: Iterable[Note], batch_size: int) -> Iterator[list[Note]]:
     chunk: list[Note] = []
     size = 0
     for note in notes:
-        checked = _checked(note)
-        chunk.append(checked)
-        size += len(checked.text) if isinstance(checked, Document) else 0
+        if not isinstance(note, DeidError):
+            try:
+                check_note(note)
+                size += len(note.text)
+            except CorpusError as error:
+                note = error
+        chunk.append(note)
         if len(chunk) == batch_size or size >= PORTION:
             yield chunk
             chunk, size = [], 0
     if chunk:
         yield chunk
-
-
-def _checked(note: Note) -> Note:
-    if isinstance(note, DeidError):
-        return note
-    try:
-        check_note(note)
-    except CorpusError as error:
-        return error
-    return note
 
 
 def _describe(source: ModelSource) -> ModelDescription:

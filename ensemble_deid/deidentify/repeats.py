@@ -4,11 +4,12 @@ A name that the model finds in the heading of one note and misses in the middle 
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from ensemble_deid.deidentify.known.joining import Hides
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.folding import same_string
 from ensemble_deid.note.labels import category_of
 from ensemble_deid.note.overlaps import join_overlaps, outside
 from ensemble_deid.note.reading import as_read, read
@@ -71,11 +72,10 @@ NOTHING = Known(frozenset(), {}, lambda label: True)
 class PatientStrings:
     """Strings by patient, each with its label and its highest score. They are kept in memory, never on disk.
 
-    `normalise` is `Replacer.normalise`; `hides` says which labels have styles that show nothing (by default all).
-    A score of `min_score` makes a string sure.
+    `hides` says which labels have styles that show nothing (by default all). A score of `min_score` makes a string
+    sure.
     """
 
-    normalise: Callable[[str], str]
     hides: Hides = lambda label: True
     min_score: float = 0.0
     strings: dict[str, _Strings] = field(default_factory=dict, repr=False)
@@ -112,8 +112,8 @@ class PatientStrings:
         telling.sort(key=lambda surface: (-len(surface), surface))
         spanish = any(is_spanish(label) for label, _ in strings.values())
         wanted = {surface: strings[surface] for surface in telling}
-        sure = frozenset(self.normalise(string) for string, (_, score) in strings.items() if score >= self.min_score)
-        return Known(frozenset(map(self.normalise, strings)), wanted, self.hides, spanish=spanish, sure=sure)
+        sure = frozenset(same_string(string) for string, (_, score) in strings.items() if score >= self.min_score)
+        return Known(frozenset(map(same_string, strings)), wanted, self.hides, spanish=spanish, sure=sure)
 
     def _add(self, strings: _Strings, document: Document) -> None:
         note = as_read(document)

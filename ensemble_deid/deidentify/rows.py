@@ -35,7 +35,7 @@ class Rewritten:
 
 @dataclass(slots=True)
 class RowPass:
-    """One pass over records of one scope: `see` all and `learn` from their notes first, then `rewrite` each.
+    """One pass over records of one scope: `see` all and let `notes` learn from theirs first, then `rewrite` each.
 
     Notes come as the model returns them (`Deidentifier.read_notes`).
     """
@@ -72,10 +72,6 @@ class RowPass:
         owner = record.document().patient_id
         if owner is not None:
             self.notes.options.add_known(owner, identifiers_of_record(record) if self.cells.mapped else ())
-
-    def learn(self, note: Note) -> None:
-        """Remember what the model found in a note."""
-        self.notes.learn(note)
 
     def rewrite(self, record: Record, note: Note) -> Rewritten:
         """Return what takes a record's place, whose note the model has read."""
@@ -144,7 +140,6 @@ class LatestYears:
     years: dict[str, int] = field(default_factory=dict, repr=False)
 
     def add(self, record: Record) -> None:
-        """Remember the dates of a record, also of one without a text."""
         latest = latest_year(record)
         if record.patient is not None and latest is not None:
             patient = str(record.patient)

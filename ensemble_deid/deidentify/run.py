@@ -81,10 +81,10 @@ class Run:
         for name in (MANIFEST, SPANS, FAILED):
             # Those of an earlier run must not pass for this one's.
             (self.folder / name).unlink(missing_ok=True)
-        records, done = self._notes(), 0
+        records, done = (record for record in self.source.records() if record.is_note), 0
         for record, found in zip(islice(records, offsets.notes), offsets.read(), strict=False):
             found.check(record.text, record.name, key)
-            self._learn(record, found)
+            self.rows.notes.learn(_note(record, found))
             done += 1
         self.report(RunProgress("read", done, self.total))
         waiting: list[Record] = []
@@ -95,7 +95,7 @@ class Run:
                 finds = [Found.of(note, record.text, key) for note, record in zip(chunk, ready, strict=True)]
                 file.add(finds)
                 for record, found in zip(ready, finds, strict=True):
-                    self._learn(record, found)
+                    self.rows.notes.learn(_note(record, found))
                 done += len(chunk)
                 self.report(RunProgress("read", done, self.total))
 
@@ -156,13 +156,6 @@ class Run:
                 yield [*zip(names, record.dates, strict=False), *fields]
 
         cells.orders.learn(names, dates())
-
-    def _notes(self) -> Iterator[Record]:
-        """Yield the records with notes."""
-        return (record for record in self.source.records() if record.is_note)
-
-    def _learn(self, record: Record, found: Found) -> None:
-        self.rows.learn(_note(record, found))
 
     def _write_note(self, record: Record, found: Found, writer: Writer, files: RunFiles) -> None:
         if record.error is None:

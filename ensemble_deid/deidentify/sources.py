@@ -11,7 +11,8 @@ from typing import BinaryIO
 
 from ensemble_deid.atomic import LOCK, check_writable, folder_atomically, remove_stale
 from ensemble_deid.corpora.compressed import plain_name
-from ensemble_deid.corpora.input_options import SUFFIX, InputOptions, table_kind
+from ensemble_deid.corpora.formats import FORMATS
+from ensemble_deid.corpora.input_options import InputOptions, table_kind
 from ensemble_deid.corpora.note_files import NoteFiles, is_single, nested_locations
 from ensemble_deid.corpora.read import locate_corpus
 from ensemble_deid.corpora.record_map import FieldKind, FieldRule
@@ -86,24 +87,19 @@ class SomeRecords(CountedByReading):
 
     @property
     def format(self) -> str:
-        """That of the source."""
         return self.source.format
 
     @property
     def bits(self) -> tuple[int, int]:
-        """Those of the source."""
         return self.source.bits
 
     def records(self) -> Iterator[Record]:
-        """Yield the records that are wanted."""
         return filter(self.wanted, self.source.records())
 
     def writer(self, out: Path, on_output: OnOutput) -> AbstractContextManager[Writer]:
-        """Provide the source's writer."""
         return self.source.writer(out, on_output)
 
     def warnings(self) -> Sequence[str]:
-        """Return those of the source."""
         return self.source.warnings()
 
 
@@ -313,7 +309,8 @@ def places_of(
             own = stack.enter_context(folder_atomically(Path(tempfile.gettempdir()) / "ensemble-deid"))
         given = source
         if not isinstance(given, str | Path):
-            suffix = SUFFIX.get(options.format or "plain", f".{options.format}")
+            format = options.format or "plain"
+            suffix = FORMATS[format].suffix if format in FORMATS else f".{format}"
             with (own / f"standard-input{suffix}").open("wb") as stream:
                 shutil.copyfileobj(given, stream)
             given = own / f"standard-input{suffix}"

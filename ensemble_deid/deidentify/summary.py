@@ -104,7 +104,6 @@ class RunSummary:
 
 
 def write_summary(path: Path, summary: RunSummary, against: SummaryDict | None) -> None:
-    """Write a summary as JSON."""
     write_text_atomically(path, json.dumps(summary.to_dict(against=against), indent=2, ensure_ascii=False) + "\n")
 
 

@@ -14,7 +14,7 @@ from ensemble_deid.evaluation.bootstrap import Share
 from ensemble_deid.evaluation.pairs import Pair
 from ensemble_deid.note.counts import ratio
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.identifiers import is_direct
+from ensemble_deid.note.labels import is_direct
 from ensemble_deid.note.span import SpanKey
 
 KIND_KEY = "kind"

@@ -138,7 +138,7 @@ def _rewritten(found: list[tuple[Record, Note]], rows: RowPass) -> Iterator[tupl
     for record, _ in found:
         rows.see(record)
     for _, note in found:
-        rows.learn(note)
+        rows.notes.learn(note)
     for record, note in found:
         yield record, rows.rewrite(record, note)
 

@@ -1,11 +1,12 @@
 """Characters that look like others: full-width and mathematical letters, look-alikes of other scripts, marks, fillers.
 
 Each function returns the changes that undo one of these, none for a text without it (see `markup.py` for changes).
-Texts in ASCII have none of them and are not given to these functions.
+Texts in ASCII have none of them, scanning errors excepted, and are not given to the other functions.
 """
 
+import itertools
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import regex
@@ -36,10 +37,6 @@ def styled(text: str) -> list[Change]:
 _NAMED_LETTER = regex.compile(r" LETTER ([A-Z])$")
 
 
-def _is_number(character: str) -> bool:
-    return unicodedata.category(character) == "No"
-
-
 @lru_cache(maxsize=4096)
 def _plain_form(character: str) -> str:
     plain = unicodedata.normalize("NFKC", character)
@@ -48,7 +45,8 @@ def _plain_form(character: str) -> str:
         if "\U000e0020" <= character <= "\U000e007e":
             return chr(ord(character) - 0xE0000)
         letter = _NAMED_LETTER.search(unicodedata.name(character, ""))
-        return letter[1] if letter else f"{unicodedata.numeric(character, -1):.0f}" if _is_number(character) else plain
+        number = f"{unicodedata.numeric(character, -1):.0f}" if unicodedata.category(character) == "No" else plain
+        return letter[1] if letter else number
     return plain.strip("()") or plain if plain.isascii() or plain.isalpha() else character
 
 
@@ -91,17 +89,8 @@ def fillers(text: str) -> list[Change]:
     changes: list[Change] = []
     for match, (before, after) in zip(found, words, strict=True):
         low, high = match.span()
-        parts = for_blanks
-        if (
-            not for_blanks
-            and votes <= 0
-            and low
-            and high < len(text)
-            and text[low - 1].isalnum()
-            and text[high].isalnum()
-        ):
-            parts = not _is_one_word(before, after)
-        if parts:
+        between = low and high < len(text) and text[low - 1].isalnum() and text[high].isalnum()
+        if for_blanks or (votes <= 0 and between and not _is_one_word(before, after)):
             changes.append((low, high, " " * (high - low)))
         else:
             changes.append((low - 1, high, text[low - 1]) if low else (low, high, ""))
@@ -116,9 +105,7 @@ _LONGEST_WORD = 40
 
 def _letters_before(text: str, end: int) -> str:
     start = end
-    while (
-        start > 0 and end - start < _LONGEST_WORD and text[start - 1].isalpha() and not _FILLER.match(text[start - 1])
-    ):
+    while start > 0 and end - start < _LONGEST_WORD and _is_letter(text[start - 1]):
         start -= 1
     return text[start:end]
 
@@ -134,12 +121,13 @@ def _is_letter(character: str) -> bool:
     return character.isalpha() and not _FILLER.match(character)
 
 
-_LISTS = ("english", "medical", "given", "surname")
+_ENGLISH = ("english", "medical")
+_LISTS = (*_ENGLISH, "given", "surname")
 _LEAST_WORD = 3
 
 
-def _is_listed(word: str) -> bool:
-    return any(word.lower() in listed_words(name) for name in _LISTS)
+def _is_listed(word: str, lists: Sequence[str] = _LISTS) -> bool:
+    return any(word.lower() in listed_words(name) for name in lists)
 
 
 def _vote(before: str, after: str) -> int:
@@ -260,3 +248,84 @@ def reversed_runs(text: str) -> list[tuple[int, int, int]]:
     The override is the character before the start.
     """
     return [(match.start(1), match.end(1), match.end()) for match in _OVERRIDE.finditer(text)]
+
+
+# Scanning errors: digits inside words, letters inside numbers, wrong letters (`Srnitb`).
+
+_DIGIT_OF = {"O": "0", "o": "0", "l": "1", "I": "1", "S": "5", "B": "8"}
+_LETTER_OF = {"0": "o", "1": "l", "5": "s"}
+_SEEN_AS = {"0": "oO", "1": "liI", "5": "sS", "8": "B", "c": "e", "b": "h", "rn": "m", "l": "I"}
+_DIGIT_IN_WORD = regex.compile(r"(?<=[a-z])[015](?=[a-z]{2})|(?<=[a-z]{2})[015](?=[a-z])|(?<=[A-Z])[015](?=[a-z]{2})")
+_LETTER_IN_NUMBER = regex.compile(
+    r"(?<![\w/.-])(?=[^\s]*\d)[\dOolISB]{1,2}([/-])[\dOolISB]{1,2}\1[\dOolISB]{2,4}(?![\w/-])"
+    r"|(?<![\w-])(?=[^\s]*\d)[\dOolISB]{3}-[\dOolISB]{3}-[\dOolISB]{4}(?![\w-])"
+    r"|(?<![^\W\d_OolS])(?:(?=\w*\d\w*\d)[\dOolS]{3,}|\d[OolS]|[OolS]\d)(?![^\W\d_])"
+)
+_SCANNED = regex.compile(r"[^\W_]{3,}")
+_DOUBTFUL = regex.compile("rn|[0158bcl]")
+_MOST_DOUBTFUL, _MOST_CHANGED = 8, 3
+# Distinct long words that one letter or digit made unknown: in demo train and dev only scanned notes have so many.
+# Abbreviations end in `c`, so `c` and `b` do not count.
+_LEAST_SHOWN, _LEAST_SHARE, _LONG_WORD = 2, 0.03, 4
+
+
+def misread(text: str) -> list[Change]:
+    """Return the changes of digits inside words (`Str0ng`), letters inside numbers (`l2/O5/2071`) and other letters.
+
+    Letters change only where that turns an unlisted word into a listed word or name.
+    """
+    if not _is_shown(text):
+        return []
+    changes: list[Change] = []
+    for match in _LETTER_IN_NUMBER.finditer(text):
+        letters = regex.finditer("[OolISB]", match[0])
+        changes += [(match.start() + m.start(), match.start() + m.end(), _DIGIT_OF[m[0]]) for m in letters]
+    numbers = {change[0] for change in changes}
+    for match in _SCANNED.finditer(text):
+        if numbers.isdisjoint(range(*match.span())):
+            changes += _in_word(match)
+    return sorted(changes)
+
+
+def _is_shown(text: str) -> bool:
+    words = {
+        word
+        for word in _SCANNED.findall(text)
+        if len(word) >= _LONG_WORD and not word.isupper() and not word.isdecimal()
+    }
+    shown = sum(any(word[low:high] not in "bc" for low, high, _ in _repair(word, _ENGLISH)) for word in words)
+    return shown >= max(_LEAST_SHOWN, _LEAST_SHARE * len(words))
+
+
+def _in_word(match: regex.Match[str]) -> Iterator[Change]:
+    word, start = match[0], match.start()
+    repair = () if word.isupper() or word.isdecimal() else _repair(word, _LISTS)
+    # A word that is only a name gets its capital.
+    name = bool(repair) and not _is_listed(_repaired(word, repair), _ENGLISH)
+    for low, high, value in repair:
+        yield start + low, start + high, value.upper() if name and not low else value
+    if not repair and not _is_listed(word):
+        found = _DIGIT_IN_WORD.finditer(match.string, start, match.end())
+        yield from ((digit.start(), digit.end(), _LETTER_OF[digit[0]]) for digit in found)
+
+
+def _repair(word: str, lists: tuple[str, ...]) -> tuple[Change, ...]:
+    """Return the changes that turn an unlisted word into a listed one, if any do."""
+    if _DOUBTFUL.search(word) is None or _is_listed(word):
+        return ()
+    return next((repair for repair in _repairs(word) if _is_listed(_repaired(word, repair), lists)), ())
+
+
+def _repairs(word: str) -> Iterator[tuple[Change, ...]]:
+    """Yield possible corrections of a word, the fewest changes first."""
+    doubtful = [match for match in _DOUBTFUL.finditer(word) if match[0] != "l" or match.start() == 0]
+    for number in range(1, min(_MOST_CHANGED, len(doubtful)) + 1):
+        for chosen in itertools.combinations(doubtful[:_MOST_DOUBTFUL], number):
+            for values in itertools.product(*(_SEEN_AS[match[0]] for match in chosen)):
+                yield tuple((match.start(), match.end(), value) for match, value in zip(chosen, values, strict=True))
+
+
+def _repaired(word: str, repair: tuple[Change, ...]) -> str:
+    for start, end, value in reversed(repair):
+        word = word[:start] + value + word[end:]
+    return word

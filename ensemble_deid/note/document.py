@@ -52,14 +52,6 @@ def patient_text(value: Hashable) -> str | None:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _no_metadata() -> Mapping[str, str]:
-    return MappingProxyType({})
-
-
-def _none_given() -> Mapping[str, tuple[Span, ...]]:
-    return MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True)
 class Document:
     """One clinical note: its text as the reader defines it, and spans whose offsets refer to that text.
@@ -81,10 +73,10 @@ class Document:
     text: str = field(repr=False)
     spans: tuple[Span, ...] = ()
     patient_id: str | None = None
-    metadata: Mapping[str, str] = field(default_factory=_no_metadata, hash=False, repr=False)
+    metadata: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), hash=False, repr=False)
     site: str | None = None
     fold_group: str | None = None
-    given: Mapping[str, tuple[Span, ...]] = field(default_factory=_none_given, hash=False, repr=False)
+    given: Mapping[str, tuple[Span, ...]] = field(default_factory=lambda: MappingProxyType({}), hash=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.patient_id is not None and known_patient(self.patient_id) is None:

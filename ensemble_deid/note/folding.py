@@ -25,13 +25,8 @@ INVISIBLE = r"[\p{Default_Ignorable_Code_Point}--\u200b]"
 _INVISIBLES = regex.compile(INVISIBLE + "+", regex.V1)
 
 
-def is_invisible(character: str) -> bool:
-    """Return whether a character is default-ignorable; the zero-width space, which may part words, is not one here."""
-    return _INVISIBLES.fullmatch(character) is not None
-
-
 def visible(text: str) -> str:
-    """Return a text without invisible characters."""
+    """Return a text without default-ignorable characters but the zero-width space, which may part words."""
     return text if text.isascii() else _INVISIBLES.sub("", text)
 
 
@@ -108,7 +103,9 @@ def look_alikes() -> Mapping[int, str]:
     # Missing in the table: ka and kappa.
     found = {0x43A: "k", 0x3BA: "k"}
     for character, alike in confusables_data.items():
-        if len(character) != 1 or character.isascii() or not character.isalpha() or _is_latin(character):
+        if len(character) != 1 or character.isascii() or not character.isalpha():
+            continue
+        if "LATIN" in unicodedata.name(character, ""):
             continue
         plain = [
             entry["c"] for entry in alike if len(entry["c"]) == 1 and entry["c"].isascii() and entry["c"].isalpha()
@@ -117,7 +114,3 @@ def look_alikes() -> Mapping[int, str]:
             # The table has l for every I, whatever its case.
             found[ord(character)] = "I" if plain[0] == "l" and character.isupper() else plain[0]
     return found
-
-
-def _is_latin(character: str) -> bool:
-    return "LATIN" in unicodedata.name(character, "")

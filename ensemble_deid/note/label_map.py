@@ -34,7 +34,6 @@ class LabelMap:
         )
 
     def apply_all(self, documents: Iterable[Document]) -> list[Document]:
-        """Return all documents with translated labels."""
         return [self.apply(document) for document in documents]
 
 

@@ -175,7 +175,6 @@ class Covered:
 
     @classmethod
     def by(cls, spans: Iterable[Span]) -> "Covered":
-        """Return the characters that spans cover."""
         return cls((span.start, span.end) for span in spans)
 
     def overlaps(self, start: int, end: int) -> bool:

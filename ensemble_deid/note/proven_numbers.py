@@ -10,6 +10,7 @@ Check digits are computed by python-stdnum where it has the scheme. It is loaded
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from importlib import import_module
 
 from ensemble_deid.note.number_words import SPOKEN_DIGIT, read_number
 from ensemble_deid.note.overlaps import drop_overlaps, join_overlaps, outside
@@ -53,36 +54,13 @@ def _vin(number: str) -> bool:
     return "0123456789X"[total % 11] == number[8]
 
 
-def _luhn(number: str) -> bool:
-    from stdnum import luhn
-
-    return bool(luhn.is_valid(number))
-
-
-def _card(number: str) -> bool:
-    return _CARD.fullmatch(number) is not None and _luhn(number)
+def _of_stdnum(scheme: str, *, digits: bool = False) -> Callable[[str], bool]:
+    """Return the test of a scheme of python-stdnum; with `digits` a number has nothing else."""
+    return lambda number: (number.isdecimal() or not digits) and import_module(f"stdnum.{scheme}").is_valid(number)
 
 
-def _iban(number: str) -> bool:
-    from stdnum import iban
-
-    return bool(iban.is_valid(number))
-
-
-def _bic(number: str) -> bool:
-    from stdnum import bic
-
-    return bool(bic.is_valid(number))
-
-
-def _nhs(number: str) -> bool:
-    from stdnum.gb import nhs
-
-    return number.isdecimal() and bool(nhs.is_valid(number))
-
-
-def _chi(number: str) -> bool:
-    return _is_day(number[2:4], number[:2]) and _nhs(number)
+_luhn = _of_stdnum("luhn")
+_nhs = _of_stdnum("gb.nhs", digits=True)
 
 
 def _is_day(month: str, day: str) -> bool:
@@ -111,12 +89,6 @@ def _ontario(number: str) -> bool:
     return re.fullmatch(r"[1-9]\d{9}(?:[A-Z]{1,2})?", number) is not None and _luhn(number[:10])
 
 
-def _british_columbia(number: str) -> bool:
-    from stdnum.ca import bc_phn
-
-    return number.isdecimal() and bool(bc_phn.is_valid(number))
-
-
 def _quebec(number: str) -> bool:
     """Letters of the name, the day of birth (50 is added to a woman's month), and two digits."""
     if not re.fullmatch(r"[A-Z]{4}\d{8}", number):
@@ -129,12 +101,6 @@ def _sin(number: str) -> bool:
     return re.fullmatch(r"[0-79]\d{8}", number) is not None and _luhn(number)
 
 
-def _ppsn(number: str) -> bool:
-    from stdnum.ie import pps
-
-    return bool(pps.is_valid(number))
-
-
 def _nric(number: str) -> bool:
     if not re.fullmatch(r"[STFGM]\d{7}[A-Z]", number):
         return False
@@ -142,18 +108,8 @@ def _nric(number: str) -> bool:
     return _NRIC_LETTERS[number[0]][total % 11] == number[8]
 
 
-def _aadhaar(number: str) -> bool:
-    from stdnum.in_ import aadhaar
-
-    return number.isdecimal() and bool(aadhaar.is_valid(number))
-
-
 def _south_africa(number: str) -> bool:
     return re.fullmatch(r"\d{10}[01]\d\d", number) is not None and _is_day(number[2:4], number[4:6]) and _luhn(number)
-
-
-def _npi(number: str) -> bool:
-    return re.fullmatch(r"[12]\d{9}", number) is not None and _luhn(f"80840{number}")
 
 
 def _dea(number: str) -> bool:
@@ -165,14 +121,6 @@ def _dea(number: str) -> bool:
 
 def _ssn(number: str) -> bool:
     return re.fullmatch(r"(?!000|666|9)\d{3}(?!00)\d\d(?!0000)\d{4}", number) is not None
-
-
-def _international(number: str) -> bool:
-    return 8 <= len(number) <= 15
-
-
-def _by_form(number: str) -> bool:
-    return bool(number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,38 +140,40 @@ class Scheme:
 
 SCHEMES: tuple[Scheme, ...] = (
     Scheme(name="VIN", label="VEHICLE", proves=_vin, chance=0.03, written=r"([A-HJ-NPR-Z0-9]{17})"),
-    Scheme(name="payment card", label="ACCOUNT", proves=_card, chance=0.023,
+    Scheme(name="payment card", label="ACCOUNT", proves=lambda n: bool(_CARD.fullmatch(n)) and _luhn(n), chance=0.023,
            written=r"(\d{4}([ -]?)\d{4}\2\d{4}\2\d{4}|3[47]\d\d([ -]?)\d{6}\3\d{5})"),
-    Scheme(name="IBAN", label="ACCOUNT", proves=_iban, chance=0.011,
+    Scheme(name="IBAN", label="ACCOUNT", proves=_of_stdnum("iban"), chance=0.011,
            written=r"([A-Z]{2}\d\d(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?)"),
     Scheme(name="South African identity number", label="SSN", proves=_south_africa, chance=0.0007,
            written=r"(\d{6} ?\d{4} ?\d\d ?\d)"),
-    Scheme(name="CHI number", label="MEDICALRECORD", proves=_chi, chance=0.0033, written=r"(\d{6} ?\d{4})"),
+    Scheme(name="CHI number", label="MEDICALRECORD", proves=lambda n: _is_day(n[2:4], n[:2]) and _nhs(n),
+           chance=0.0033, written=r"(\d{6} ?\d{4})"),
     Scheme(name="Medicare beneficiary identifier", label="HEALTHPLAN", proves=lambda n: bool(_MBI.fullmatch(n)),
            chance=0.0003, written=r"(\d[A-Z][A-Z0-9]\d-?[A-Z][A-Z0-9]\d-?[A-Z]{2}\d\d)"),
     Scheme(name="NRIC or FIN", label="SSN", proves=_nric, chance=0.04, written=r"([STFGM]\d{7}[A-Z])"),
     Scheme(name="SSN", label="SSN", proves=_ssn, written=r"(\d{3}-\d\d-\d{4})"),
-    Scheme(name="phone number with its country", label="PHONE", proves=_international,
+    Scheme(name="phone number with its country", label="PHONE", proves=lambda number: 8 <= len(number) <= 15,
            written=r"(\+(?:1[ .-]?\(?[2-9]\d\d\)?[ .-]?\d{3}[ .-]?\d{4}|[2-9]\d{0,2}(?:[ .-]?\(?\d{1,4}\)?){2,5}))"),
-    Scheme(name="postcode, United Kingdom", label="ZIP", proves=_by_form,
+    Scheme(name="postcode, United Kingdom", label="ZIP", proves=bool,
            written=rf"({_UK_AREA}\d[A-Z\d]? \d[ABD-HJLNP-UW-Z]{{2}})"),
-    Scheme(name="postcode, Canada", label="ZIP", proves=_by_form,
+    Scheme(name="postcode, Canada", label="ZIP", proves=bool,
            written=rf"([ABCEGHJ-NPRSTVXY]\d{_CA_LAST} \d{_CA_LAST}\d)"),
-    Scheme(name="postcode, United States", label="ZIP", proves=_by_form,
+    Scheme(name="postcode, United States", label="ZIP", proves=bool,
            written=rf"((?=\d{{5}})(?:{_US_ZIP})\d{{4}}(?:-\d{{4}})?)"),
-    Scheme(name="postcode, Australia", label="ZIP", proves=_by_form, written=rf"((?=\d{{4}})(?:{_AU_CODE})\d{{3}})"),
+    Scheme(name="postcode, Australia", label="ZIP", proves=bool, written=rf"((?=\d{{4}})(?:{_AU_CODE})\d{{3}})"),
     Scheme(name="NHS number", label="MEDICALRECORD", proves=_nhs, chance=0.09),
     Scheme(name="NHI number", label="MEDICALRECORD", proves=_nhi, chance=0.09),
     Scheme(name="Medicare card", label="HEALTHPLAN", proves=_medicare, chance=0.045),
     Scheme(name="Ontario health card", label="HEALTHPLAN", proves=_ontario, chance=0.09),
-    Scheme(name="British Columbia PHN", label="HEALTHPLAN", proves=_british_columbia, chance=0.009),
+    Scheme(name="British Columbia PHN", label="HEALTHPLAN", proves=_of_stdnum("ca.bc_phn", digits=True), chance=0.009),
     Scheme(name="RAMQ number", label="HEALTHPLAN", proves=_quebec, chance=0.073),
     Scheme(name="SIN", label="SSN", proves=_sin, chance=0.09),
-    Scheme(name="PPSN", label="SSN", proves=_ppsn, chance=0.04),
-    Scheme(name="Aadhaar", label="SSN", proves=_aadhaar, chance=0.08),
-    Scheme(name="NPI", label="LICENSE", proves=_npi, chance=0.02),
+    Scheme(name="PPSN", label="SSN", proves=_of_stdnum("ie.pps"), chance=0.04),
+    Scheme(name="Aadhaar", label="SSN", proves=_of_stdnum("in_.aadhaar", digits=True), chance=0.08),
+    Scheme(name="NPI", label="LICENSE", chance=0.02,
+           proves=lambda n: bool(re.fullmatch(r"[12]\d{9}", n)) and _luhn(f"80840{n}")),
     Scheme(name="DEA number", label="LICENSE", proves=_dea, chance=0.07),
-    Scheme(name="BIC", label="ACCOUNT", proves=_bic, chance=0.37),
+    Scheme(name="BIC", label="ACCOUNT", proves=_of_stdnum("bic"), chance=0.37),
 )  # fmt: skip
 _NAMES: dict[str, str] = {
     r"NHS|health service": "NHS number|CHI number",

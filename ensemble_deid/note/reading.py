@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ensemble_deid.arrays import Int64s
-from ensemble_deid.note import characters, layout, markup, misread, rtf
+from ensemble_deid.note import characters, layout, markup, rtf
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.markup import Change
 from ensemble_deid.note.overlaps import join_overlaps
@@ -47,7 +47,7 @@ _LAYOUT: tuple[tuple[str, _Step], ...] = (
     ("words cut at line ends", layout.line_end_hyphens),
     ("dashes in numbers", layout.dashes),
     ("blanks in numbers", layout.blanks_in_numbers),
-    ("misread characters", misread.misread),
+    ("misread characters", characters.misread),
     ("one word a line", layout.words_on_lines),
     (LOWER_CASE, layout.lower_case),
 )
@@ -231,7 +231,6 @@ class _View:
         self.in_order = False
 
     def _change(self, changes: Sequence[Change]) -> None:
-        """Make some changes; they are in order and do not overlap."""
         parts: list[str] = []
         position = 0
         for start, end, value in changes:

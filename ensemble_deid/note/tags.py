@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ensemble_deid.note.span import Span
 from ensemble_deid.note.tokens import TokenTable
 
 OUTSIDE = "O"
+_Codes = TypeVar("_Codes", int, Int32s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,36 +36,18 @@ class TagScheme:
         """Return the tags in code order."""
         return (OUTSIDE, *(f"{place}-{label}" for label in self.labels for place in "BI"))
 
-    @overload
     @staticmethod
-    def begin(label: int) -> int: ...
-    @overload
-    @staticmethod
-    def begin(label: Int32s) -> Int32s: ...
-    @staticmethod
-    def begin(label: int | Int32s) -> int | Int32s:
+    def begin(label: _Codes) -> _Codes:
         """Return the code of the `B-` tag of a label index."""
-        return 2 * label + 1
+        return label * 2 + 1
 
-    @overload
     @staticmethod
-    def inside(label: int) -> int: ...
-    @overload
-    @staticmethod
-    def inside(label: Int32s) -> Int32s: ...
-    @staticmethod
-    def inside(label: int | Int32s) -> int | Int32s:
+    def inside(label: _Codes) -> _Codes:
         """Return the code of the `I-` tag of a label index."""
-        return 2 * label + 2
+        return label * 2 + 2
 
-    @overload
     @staticmethod
-    def label_of(tag: int) -> int: ...
-    @overload
-    @staticmethod
-    def label_of(tag: Int32s) -> Int32s: ...
-    @staticmethod
-    def label_of(tag: int | Int32s) -> int | Int32s:
+    def label_of(tag: _Codes) -> _Codes:
         """Return the label index of a tag code, -1 for `O`."""
         return (tag - 1) // 2
 

@@ -88,7 +88,6 @@ class TokenTable:
         return len(self.start)
 
     def words(self, documents: Sequence[Document]) -> list[str]:
-        """Return the text of every token."""
         words: list[str] = []
         starts, ends = self.start.tolist(), self.end.tolist()
         bounds = self.document_starts.tolist()
@@ -99,7 +98,6 @@ class TokenTable:
 
     @property
     def sentence_starts(self) -> Int32s:
-        """Return the first row of each sentence, ascending."""
         return first_rows(self.sentence)
 
 

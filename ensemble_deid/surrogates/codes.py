@@ -110,7 +110,6 @@ class Codes:
         return str(self.keyed.number(10, *parts))
 
     def _whole_number(self, surface: str) -> str | None:
-        """Return the telephone number of which four digits alone are the end; None for none, and for several."""
         tail = _LAST_DIGITS.search(surface)
         if tail is None or any(map(str.isalnum, surface[: tail.start()])):
             return None

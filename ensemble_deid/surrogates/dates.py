@@ -95,7 +95,6 @@ class Parts:
         self._range_of_years = False
 
     def clear(self) -> None:
-        """Forget everything, for the next string."""
         self.years.clear()
         self._kinds.clear()
         self._range_of_years = False

@@ -34,7 +34,6 @@ class NameLists:
         return word in self.genders or word in self.full_forms
 
     def is_surname(self, word: str) -> bool:
-        """Whether the folded word is a surname."""
         return (SURNAMES, word) in self.origins
 
 

@@ -201,7 +201,6 @@ class PersonNames:
         return value or _ALPHABET[0]
 
     def _filled(self, surface: str, names: list[NamePart], fresh: list[str], *, staff: bool) -> str:
-        """Put the new parts in the place of the old ones. Digits between them are a number, a date, or an address."""
         codes = Codes(self.staff if staff and self.staff is not None else self.keyed, self.avoided)
         done, cursor = "", 0
         for part, value in zip(names, fresh, strict=True):

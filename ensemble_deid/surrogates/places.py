@@ -127,7 +127,6 @@ class Geography:
         return match_case(surface, value) if value else None
 
     def is_town(self, words: str) -> bool:
-        """Whether these words are a town of the list."""
         return fold(words) in self.towns.states_of
 
     def _pick_town(self, surface: str, key: str, values: tuple[str, ...]) -> str | None:

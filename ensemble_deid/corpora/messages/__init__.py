@@ -1,1 +1,0 @@
-"""Clinical messages (FHIR, HL7 v2): the note text in them, and the same message with that text replaced."""

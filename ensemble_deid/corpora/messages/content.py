@@ -51,7 +51,6 @@ class EncodedText:
 
     @property
     def text(self) -> str:
-        """The text as a reader sees it."""
         return "".join(self.characters)
 
     def add(self, characters: str, piece: str) -> None:

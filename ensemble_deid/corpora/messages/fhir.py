@@ -17,12 +17,12 @@ from xml.sax.saxutils import escape
 
 from ensemble_deid.corpora.checks import check_text, decode_utf8
 from ensemble_deid.corpora.edits import BETWEEN, Edit, edited, within
+from ensemble_deid.corpora.formats import text_of_pdf, text_of_rtf
 from ensemble_deid.corpora.json_fields import JsonValue, read_places
 from ensemble_deid.corpora.messages.content import EncodedText, Message, add_xhtml
 from ensemble_deid.corpora.messages.fhir_fields import MappedElements, read_reference, reference_targets
 from ensemble_deid.corpora.messages.structure import CODES, ELEMENTS, TEXT_TYPE, is_code, is_fhir_structure
 from ensemble_deid.corpora.record_map import FieldKind, FieldRules
-from ensemble_deid.corpora.text_of_files import text_of_pdf, text_of_rtf
 from ensemble_deid.errors import CorpusError
 
 _CHARACTER_SETS = {"utf-8": "utf-8", "us-ascii": "ascii", "iso-8859-1": "latin-1"}
@@ -150,7 +150,6 @@ def _add_text(reading: _Reading, holder: JsonValue, path: tuple[str, ...], resou
 
 
 def _find_patients(reading: _Reading, value: JsonValue, path: tuple[str, ...]) -> None:
-    """Remember the patients that resources are about."""
     if value.string("resourceType") == "Patient":
         _add_patient(reading, value, path)
     reference = value.string("reference") if path[-1:] in (("subject",), ("patient",)) else None
@@ -204,7 +203,6 @@ def _is_structure(reading: _Reading, holder: JsonValue, path: tuple[str, ...]) -
 
 
 def _fits_attachment(reading: _Reading, holder: JsonValue, name: str) -> bool:
-    """Whether a size or a hash is that of the data beside it."""
     try:
         data = base64.b64decode("".join((holder.string("data") or "").split()), validate=True)
     except (binascii.Error, ValueError):

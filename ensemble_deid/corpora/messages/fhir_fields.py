@@ -57,7 +57,6 @@ class MappedElements:
     _told: str = field(default="", repr=False)
 
     def read(self, root: JsonValue) -> None:
-        """Look at every value."""
         self._targets = dict(reference_targets(root))
         self._object(root, (), None)
 

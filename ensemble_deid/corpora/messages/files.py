@@ -43,7 +43,6 @@ class MessageFile:
     authorities: set[str] = field(default_factory=set, repr=False)
 
     def count(self) -> int:
-        """Return one: a file is a message."""
         return 1
 
     def warnings(self) -> Sequence[str]:
@@ -52,7 +51,6 @@ class MessageFile:
         return [f"{self.path}: {said} {_listed(sorted(self.kept))}"] if self.kept else []
 
     def records(self) -> Iterator[Record]:
-        """Yield the message, or its error."""
         try:
             with reading(self.path) as stream:
                 data = stream.read()
@@ -77,7 +75,6 @@ class MessageFile:
 
     @contextmanager
     def writer(self, out: Path, on_output: OnOutput) -> Iterator["_MessageWriter"]:
-        """Provide the writer of the file `out`."""
         yield _MessageWriter(out, on_output)
 
 
@@ -115,7 +112,6 @@ class FhirLines(CountedByReading):
     bits: tuple[int, int] = (64, 64)
 
     def records(self) -> Iterator[Record]:
-        """Yield every line; one that cannot be read has its error, which names file and line."""
         with reading_plain(self.path) as stream:
             for number, data in enumerate(stream, start=1):
                 name, line = f"line {number}", data.strip(b" \t\r\n")
@@ -133,7 +129,6 @@ class FhirLines(CountedByReading):
 
     @contextmanager
     def writer(self, out: Path, on_output: OnOutput) -> Iterator[LineWriter]:
-        """Provide a writer of the whole file, which is in place when the block ends."""
         with writing_compressed(out) as stream:
             yield LineWriter(stream, lambda record, new: record.raw.written(new.edits, new.fields) + b"\n")
         on_output(out, digest_of(out))

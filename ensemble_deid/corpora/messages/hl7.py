@@ -101,7 +101,6 @@ class _Reader:
     seen: set[str] = field(default_factory=set)
 
     def add(self, segment: str, end: str, where: str) -> None:
-        """Add a segment with its line end, or what is none."""
         if not segment.strip(_START_BLOCK + _END_BLOCK + "\ufeff"):
             self.encoded.mark(segment + end)
             return

@@ -47,7 +47,6 @@ class Delimiters:
         )
 
     def escaped(self, text: str) -> str:
-        """Return how a text is written in a field."""
         codes = {sign: f"{self.escape}{letter}{self.escape}" for letter, sign in self.codes.items()}
         lines = re.split(r"\r\n|\r|\n", text)
         written = ("".join(codes.get(character, character) for character in line) for line in lines)

@@ -15,7 +15,6 @@ _LANGUAGE = re.compile(
 
 
 def is_language(value: str) -> bool:
-    """Tell whether a value is a language tag: language, script and region, and nothing else."""
     return _LANGUAGE.fullmatch(value) is not None
 
 
@@ -174,7 +173,6 @@ def is_fhir_structure(name: str, value: str) -> bool:
 
 
 def is_code(system: str | None, code: str) -> bool:
-    """Tell whether a code is one of a known code system."""
     return system is not None and system in CODES and CODES[system](code)
 
 
@@ -257,7 +255,6 @@ HL7_FIELDS: Mapping[tuple[str, int], Callable[[str], bool]] = {
 
 
 def is_hl7_code(code: str, system: str) -> bool:
-    """Tell whether a code is one of a known code system."""
     return system in HL7_CODES and HL7_CODES[system](code)
 
 

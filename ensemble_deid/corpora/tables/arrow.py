@@ -66,13 +66,12 @@ def check_types(schema: Any, columns: Columns, place: str, *, dictionaries: bool
 
 def id_bits(schema: Any, columns: Columns) -> tuple[int, int]:
     """Return the sizes of integers in the columns of ids and patients; 64 where they hold text."""
-    sizes = [
-        64
-        if name is None or not pyarrow().types.is_integer(schema.field(name).type)
-        else schema.field(name).type.bit_width
-        for name in (columns.id, columns.patient)
-    ]
-    return (sizes[0], sizes[1])
+
+    def bits(name: str | None) -> int:
+        kind = None if name is None else schema.field(name).type
+        return 64 if kind is None or not pyarrow().types.is_integer(kind) else int(kind.bit_width)
+
+    return bits(columns.id), bits(columns.patient)
 
 
 def output_schema(schema: Any, columns: Columns, *, dictionaries: bool = True) -> Any:
@@ -111,13 +110,10 @@ def _plain_type(kind: Any, column: str, dictionaries: bool) -> Any:
     if types.is_list(kind) or types.is_large_list(kind):
         return (pa.list_ if types.is_list(kind) else pa.large_list)(plain(kind.value_field))
     zone = kind.tz if types.is_timestamp(kind) else None
-    if types.is_nested(kind) or types.is_run_end_encoded(kind) or (zone and not _is_time_zone(zone)):
+    named = not zone or re.fullmatch(r"[+-]\d\d:\d\d", zone) or zone in available_timezones()
+    if types.is_nested(kind) or types.is_run_end_encoded(kind) or not named:
         raise CorpusError(f"the column {column} is of a type that cannot be written without what nobody has read in it")
     return kind
-
-
-def _is_time_zone(name: str) -> bool:
-    return re.fullmatch(r"[+-]\d\d:\d\d", name) is not None or name in available_timezones()
 
 
 def _clean(array: Any, kind: Any) -> Any:
@@ -191,7 +187,6 @@ class ArrowTable(CountedByReading):
             self.bits = id_bits(schema, self.columns)
 
     def count(self) -> int:
-        """Return the number of notes."""
         text, more = self.columns.text, self.columns.more_texts
         if text is None or more:
             return CountedByReading.count(self)
@@ -199,7 +194,6 @@ class ArrowTable(CountedByReading):
             return sum(len(rows) - rows.column(text).null_count for rows in batches)
 
     def records(self) -> Iterator[Record]:
-        """Yield every row."""
         number = 1
         with self._opened() as (_, batches):
             for rows in batches:
@@ -208,7 +202,6 @@ class ArrowTable(CountedByReading):
 
     @contextmanager
     def writer(self, out: Path, on_output: OnOutput) -> Iterator["ArrowWriter"]:
-        """Provide a writer of the whole table; the file is in place when the block ends."""
         with self._opened() as (schema, _), open_atomically(out) as stream:
             schema = output_schema(schema, self.columns, dictionaries=self.format == "parquet")
             with self._file_writer(stream, schema) as file:
@@ -229,7 +222,6 @@ class ArrowTable(CountedByReading):
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Any, Iterator[Any]]]:
-        """Provide the schema and the batches."""
         pa = pyarrow()
         with _errors_of(self.path):
             if self.format == "parquet":
@@ -268,7 +260,6 @@ class ArrowWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Hand on the rows that wait."""
         if not self.new:
             return
         pa, rows = pyarrow(), self.new[0][0].raw[0].rows
@@ -303,7 +294,6 @@ class ArrowWriter:
 
 
 def _texts(columns: Columns, record: Record, new: NewRecord, values: dict[str, Any]) -> dict[str, Value]:
-    """Return the new texts of a row."""
     made = {} if record.text is None else columns.edits(values, new.edits)
     return dict.fromkeys(columns.texts) | {
         name: edited(str(values[name]), edits) for name, edits in made.items() if edits is not None

@@ -47,14 +47,12 @@ class DelimitedTable(CountedByReading):
             self.columns = self.columns.among(names, str(self.path))
 
     def _header(self, rows: Iterator[_Row]) -> tuple[_Row, list[str]]:
-        """Return the first row, and the columns that it names."""
         header = next(rows, None)
         if header is None:
             raise CorpusError(f"{self.path}: is empty: the first row must name the columns")
         return header, [_value(field) for field in header.fields]
 
     def records(self) -> Iterator[Record]:
-        """Yield every row below the header."""
         with reading_plain(self.path) as stream:
             rows = self._rows(stream)
             _, names = self._header(rows)
@@ -92,7 +90,6 @@ class DelimitedTable(CountedByReading):
 
     @contextmanager
     def writer(self, out: Path, on_output: OnOutput) -> Iterator["_DelimitedWriter"]:
-        """Provide a writer of the whole table; the file is in place when the block ends."""
         with writing_compressed(out) as stream:
             with reading_plain(self.path) as source:
                 if source.read(3) == b"\xef\xbb\xbf":
@@ -152,7 +149,6 @@ class _DelimitedWriter:
 
 
 def _lines(stream: BinaryIO, path: Path) -> Iterator[str]:
-    """Yield lines with their ends; CorpusError on bytes that are not UTF-8."""
     try:
         with io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as lines:
             yield from lines

@@ -40,7 +40,6 @@ class JsonLines(CountedByReading):
     bits: tuple[int, int] = (64, 64)
 
     def records(self) -> Iterator[Record]:
-        """Yield every line; one that cannot be read has its error, which names file and line."""
         with reading_plain(self.path) as stream:
             for number, data in enumerate(stream, start=1):
                 place = f"{self.path}:{number}"
@@ -73,7 +72,6 @@ class JsonLines(CountedByReading):
 
     @contextmanager
     def writer(self, out: Path, on_output: OnOutput) -> Iterator["LineWriter"]:
-        """Provide a writer of the whole file, which is in place when the block ends."""
         with writing_compressed(out) as stream:
             yield LineWriter(stream, self._rendered)
         on_output(out, digest_of(out))
@@ -112,7 +110,6 @@ class LineWriter:
     rendered: Callable[[Record, NewRecord], bytes]
 
     def write(self, record: Record, new: NewRecord) -> None:
-        """Write one record."""
         if record.blank:
             self.stream.write(record.raw)
         elif record.error is None and new.edits is not None:

@@ -37,11 +37,9 @@ class SeveralTables:
         return min(ids), min(patients)
 
     def count(self) -> int:
-        """Return the number of notes in all tables."""
         return sum(table.count() for _, table in self.tables)
 
     def warnings(self) -> Sequence[str]:
-        """Return the remarks, and the warnings of each table."""
         return [*self.remarks, *(warning for _, table in self.tables for warning in table.warnings())]
 
     def records(self) -> Iterator[Record]:
@@ -71,7 +69,6 @@ class _SeveralWriter:
     begun: int = 0
 
     def write(self, record: Record, new: NewRecord) -> None:
-        """Write the record into the file of its table."""
         number, own = record.raw
         self.begin(number + 1)
         if self.writer is not None:

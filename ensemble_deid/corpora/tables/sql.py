@@ -79,7 +79,6 @@ class SqlQuery(CountedByReading):
         return self.query.strip().rstrip(";").replace(":", r"\:")
 
     def count(self) -> int:
-        """Return the number of notes."""
         if self.columns.text is None or self.columns.more_texts:
             return CountedByReading.count(self)
         column = self._quoted(self.columns.text)
@@ -88,7 +87,6 @@ class SqlQuery(CountedByReading):
             return int(connection.execute(sqlalchemy().text(query)).scalar_one())
 
     def records(self) -> Iterator[Record]:
-        """Yield every row."""
         texts = self.columns.texts
         with self._connected() as connection:
             reading = connection.execution_options(stream_results=True, yield_per=_ROWS)
@@ -223,7 +221,6 @@ class _TableWriter:
     rows: list[dict[str, Any]] = field(default_factory=list)
 
     def write(self, record: Record, new: NewRecord) -> None:
-        """Write the row, together with others."""
         values = dict(record.raw)
         for name in self.columns.texts if record.is_note else ():
             made = None if record.text is None else self.columns.edits(record.raw, new.edits).get(name)
@@ -234,7 +231,6 @@ class _TableWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Send the rows that wait."""
         if self.rows:
             self.connection.execute(self.insert, self.rows)
             self.rows = []

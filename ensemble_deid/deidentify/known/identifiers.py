@@ -30,8 +30,7 @@ class InitialsIndex:
     def __init__(self, people: Sequence[Person]) -> None:
         self._entries: dict[str, int] = {}
         for person in people:
-            letters = [part[0] for part in person.parts if part[0].isalpha()]
-            for chosen in (letters, [*letters[:1], *letters[-1:]]):
+            for chosen in person.initials():
                 if _LEAST <= len(chosen) <= _MOST and len(person.parts) >= _LEAST:
                     self._entries.setdefault("".join(sorted(chosen)), person.entry)
 
@@ -157,7 +156,8 @@ class Matcher:
         evidence = [(first, last) for first, last, _, certainty in found if certainty is not Certainty.WEAK]
         found += [(*place, Certainty.PART) for place in self._initials.find(words, evidence)]
         for first, last, entry, certainty in found:
-            yield self._match(words, first, last, entry, certainty)
+            label, _ = self._entries[entry]
+            yield Match(*words.original(first, last), label, certainty, self.own)
 
     def _places(self, words: Words) -> Iterator[tuple[int, int, int, Certainty]]:
         yield from self._names.find(words)
@@ -176,9 +176,6 @@ class Matcher:
             yield first, last, entry, Certainty.WEAK if ordinary else Certainty.WHOLE
         for first, last, entry in self._dates.find(words):
             yield first, last, entry, Certainty.WHOLE
-
-    def _match(self, words: Words, first: int, last: int, entry: int, certainty: Certainty) -> Match:
-        return Match(*words.original(first, last), self._entries[entry][0], certainty, self.own)
 
 
 def _may_be_cut(words: Words, first: int, last: int) -> bool:
@@ -244,7 +241,6 @@ class KnownIdentifiers:
         return KnownIdentifiers(by_patient, self._for_all, labels=self._labels, hash=self.hash)
 
     def add(self, patient: str, identifier: Identifier) -> None:
-        """Add what a record says of its patient."""
         if (patient, identifier) not in self._added:
             self._added.add((patient, identifier))
             self._by_patient.setdefault(patient, []).append(identifier)
@@ -256,11 +252,9 @@ class KnownIdentifiers:
             yield patient, sorted((identifier.kind.type, identifier.value) for identifier in found)
 
     def of(self, patient: str) -> Sequence[Identifier]:
-        """Return what is known of a patient."""
         return self._by_patient.get(patient, ())
 
     def has(self, patient: str | None) -> bool:
-        """Whether something is known of a patient."""
         return patient in self._by_patient
 
     def avoided(self, patient: str | None) -> Iterator[str]:

@@ -36,7 +36,6 @@ class Rank(IntEnum):
 
     @classmethod
     def of_match(cls, match: Match) -> "Rank":
-        """Return the rank of a known identifier."""
         if match.certainty is Certainty.PART:
             return cls.OWN_PART if match.own else cls.STAFF_PART
         return cls.OWN if match.own else cls.STAFF

@@ -69,7 +69,6 @@ def phone_forms(value: str) -> Iterator[str]:
 
 
 def string_forms(value: str) -> Iterator[str]:
-    """Yield the letters and digits of a value."""
     yield compacted(value)
 
 
@@ -173,7 +172,6 @@ KINDS = {
 
 
 def find_kind(name: str) -> Kind | None:
-    """Return the kind of that name, None where there is none."""
     return KINDS.get("".join(c for c in name.casefold() if c.isalnum()))
 
 

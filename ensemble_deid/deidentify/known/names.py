@@ -41,14 +41,14 @@ class Typos:
         self._words: dict[str, list[str]] = {}
         for word in sorted(set(words)):
             if len(word) >= SHORTEST:
-                for form in {word, *_deletions(word)}:
+                for form in {word, *deletions(word)}:
                     self._words.setdefault(form, []).append(word)
 
     def near(self, word: str) -> list[str]:
         """Return the words that differ from this one by exactly one edit."""
         if len(word) < SHORTEST - 1:
             return []
-        forms = {word, *_deletions(word)}
+        forms = {word, *deletions(word)}
         found = {near for form in forms for near in self._words.get(form, ())}
         return sorted(near for near in found if near != word and within_one_edit(word, near))
 
@@ -66,7 +66,8 @@ def within_one_edit(first: str, second: str) -> bool:
     return rest[1:] == other[1:] or (rest[2:] == other[2:] and rest[:2] == other[1::-1])
 
 
-def _deletions(word: str) -> list[str]:
+def deletions(word: str) -> list[str]:
+    """Return a word without each of its letters in turn."""
     return [word[:place] + word[place + 1 :] for place in range(len(word))]
 
 
@@ -105,6 +106,11 @@ class Person:
         for parts in (self.parts, [part for part in self.parts if len(part) > 1]):
             if len(parts) > 1:
                 yield from ("".join(parts), "".join([parts[-1], *parts[:-1]]))
+
+    def initials(self) -> tuple[list[str], list[str]]:
+        """Return the initials of all parts, and those of the first and the last."""
+        letters = [part[0] for part in self.parts if part[0].isalpha()]
+        return letters, [*letters[:1], *letters[-1:]]
 
     def written_apart(self) -> Iterator[str]:
         """Yield the parts that may be written as two words (`Mc Tavish`)."""

@@ -94,7 +94,6 @@ def identifiers_of(field: Field) -> Iterator[Identifier]:
 
 
 def identifiers_of_record(record: Record) -> list[Identifier]:
-    """Return the identifiers that a record holds of its patient."""
     fields = (Field("patient", _PATIENT, record.patient), *record.fields)
     return [identifier for field in fields for identifier in identifiers_of(field)]
 
@@ -105,5 +104,4 @@ def identifiers_to_json(identifiers: Sequence[Identifier]) -> list[list[str]]:
 
 
 def identifiers_of_json(content: Sequence[Sequence[str]]) -> Iterator[Identifier]:
-    """Yield the identifiers that `identifiers_to_json` wrote."""
     return (Identifier(KINDS[name], value) for name, value in content)

@@ -162,7 +162,6 @@ class SiteLists:
 
     @property
     def labels(self) -> frozenset[str]:
-        """The labels that the deny list brings."""
         return frozenset() if self.deny is None else self.deny.labels
 
     def to_json(self) -> dict[str, str | bool | None]:

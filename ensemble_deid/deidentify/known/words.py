@@ -38,7 +38,6 @@ class Words:
 
     @classmethod
     def of(cls, text: str) -> "Words":
-        """Return the words of a text."""
         reading = read(text)
         text = reading.text
         plain, origin = _plain(text)
@@ -79,7 +78,6 @@ class Words:
 
     @cached_property
     def compact(self) -> str:
-        """All words written together."""
         return "".join(self.folded)
 
     @cached_property
@@ -96,7 +94,6 @@ class Words:
         return {place: number for number, place in enumerate(self.places[1:])}
 
     def gap(self, number: int) -> str:
-        """Return what stands between a word and the next one."""
         return self.text[self.ends[number] : self.starts[number + 1]]
 
     def joined(self, number: int) -> bool:

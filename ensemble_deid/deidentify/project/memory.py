@@ -33,7 +33,7 @@ from ensemble_deid.deidentify.rows import year_taken
 from ensemble_deid.errors import DeidError
 from ensemble_deid.keys import Key
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.folding import visible
+from ensemble_deid.note.folding import same_string, visible
 from ensemble_deid.note.reading import as_read, read
 from ensemble_deid.note.span import Span
 from ensemble_deid.surrogates.names import titles_of
@@ -66,7 +66,6 @@ class Context:
 
     @classmethod
     def of(cls, memories: Sequence[Memory], *, options: RunOptions, cells: Cells, key: Key) -> "Context":
-        """Return what a patient's notes and records tell together."""
         years = [memory["year"] for memory in memories if memory.get("year") is not None]
         patient = memories[0]["patient"]
         context = cls(options, cells, key, patient, max(years, default=None))
@@ -106,7 +105,6 @@ def said_in(memory: Memory) -> Iterable[Identifier]:
 
 
 def taught_beside(record: Record) -> dict[str, Any]:
-    """Return what a record tells of its patient outside the text."""
     return {"said": identifiers_to_json(identifiers_of_record(record))}
 
 
@@ -171,14 +169,14 @@ def values_of(memory: Memory, known: Known, *, cells: Cells, patient: str) -> st
     mentions, dates = memory["mentions"], memory["dates"]
     replacer = cells.replacer
     least = replacer.styles.settings.min_score
-    sure = known.sure | {replacer.normalise(mention[0]) for mention in mentions if mention[5] >= least}
+    sure = known.sure | {same_string(mention[0]) for mention in mentions if mention[5] >= least}
     for surface, label, before, after, repeats, _, medicine in mentions:
         if repeats and surface not in known.wanted:
             return ""
         named = known.wanted[surface][0] if repeats else label
         text += _BETWEEN + before
         spans.append(Span(len(text), len(text) + len(surface), named))
-        if least and (medicine or replacer.normalise(surface) not in sure):
+        if least and (medicine or same_string(surface) not in sure):
             doubted.add(spans[-1])
         text += surface + after
     document = Document("", text + _BETWEEN, tuple(spans), patient_id=patient)
@@ -275,11 +273,9 @@ class WaitingRows:
 
     @property
     def tags(self) -> Collection[str]:
-        """The tags of the rows."""
         return self._places.keys()
 
     def row(self, tag: str) -> KeptNote:
-        """Return a row."""
         place, size = self._places[tag]
         self._file.seek(place)
         return self._store.unsealed(self._file.read(size), tag)

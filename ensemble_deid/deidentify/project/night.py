@@ -124,7 +124,6 @@ class Night:
 
     @property
     def store(self) -> Store:
-        """The project's store."""
         return self.project.store
 
     @property

@@ -7,7 +7,7 @@ note. One process at a time changes it; the others wait.
 
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -145,11 +145,9 @@ class Store:
         return self.key.fingerprint(f"project {kind}", f"{self._salt}\n{value}".encode("utf-8", "surrogatepass"))[:32]
 
     def sealed(self, row: KeptNote) -> bytes:
-        """Return a whole row, sealed."""
         return self._seal.close(asdict(row), f"waiting {row.tag}")
 
     def unsealed(self, data: bytes, tag: str) -> KeptNote:
-        """Return the row that `sealed` sealed."""
         return KeptNote(**self._seal.open(data, f"waiting {tag}"))
 
     def rows(self, *, tags: Iterable[str] | None = None, patients: Iterable[str] | None = None) -> Iterator[KeptNote]:
@@ -233,8 +231,9 @@ class Store:
         notes = self._tables[1]
         query = notes.select().order_by(notes.c.tag)
         column, wanted = (notes.c.patient, patients) if tags is None else (notes.c.tag, tags)
-        listed = [None] if wanted is None else list(_portions(sorted(set(wanted))))
-        for portion in listed:
+        ordered = sorted(set(wanted or ()))
+        portions = [ordered[start : start + _TOGETHER] for start in range(0, len(ordered), _TOGETHER)]
+        for portion in portions if wanted is not None else [None]:
             for row in list(connection.execute(query if portion is None else query.where(column.in_(portion)))):
                 found = KeptNote(**{name: getattr(row, name) for name in _COLUMNS}, memory={})
                 yield replace(found, memory=self._seal.open(row.sealed, found.place))
@@ -262,7 +261,6 @@ class Commit:
     connection: Any
 
     def rows(self, *, tags: Iterable[str] | None = None, patients: Iterable[str] | None = None) -> Iterator[KeptNote]:
-        """Yield rows as `Store.rows` does."""
         return self.store._rows(self.connection, tags=tags, patients=patients)
 
     def made(self) -> set[tuple[str, str, str | None]]:
@@ -326,10 +324,6 @@ class Commit:
         for table in self.store._tables[1:]:
             self.connection.execute(table.delete().where(table.c.patient == patient))
         return sorted(outs)
-
-
-def _portions(values: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (values[start : start + _TOGETHER] for start in range(0, len(values), _TOGETHER))
 
 
 def is_url(place: str) -> bool:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from ensemble_deid.deidentify.known.dates import date_forms, date_part, read_date
 from ensemble_deid.deidentify.known.identifiers import Identifier, initials_groups
 from ensemble_deid.deidentify.known.kinds import Matching
-from ensemble_deid.deidentify.known.names import SHORTEST, Person
+from ensemble_deid.deidentify.known.names import SHORTEST, Person, deletions
 from ensemble_deid.deidentify.known.words import Words
 from ensemble_deid.keys import Key
 from ensemble_deid.surrogates.lists import name_lists
@@ -33,7 +33,7 @@ def traces_of(text: str, key: Key) -> str:
     pairs = zip(words.folded, words.folded[1:], strict=False)
     told |= {f"{one} {two}" for one, two in pairs if max(len(one), len(two)) <= _SHORT}
     # Typing errors in other alphabets: not all letters can be tried.
-    told |= {form for word in words.folded if not word.isascii() for form in _shortened(word)}
+    told |= {form for word in words.folded if not word.isascii() for form in deletions(word)}
     return b64encode(b"".join(sorted(_hash(word, key) for word in told))).decode()
 
 
@@ -62,13 +62,8 @@ def _names(words: Collection[bytes], person: Person, key: Key) -> bool:
         any(len(part) > 1 and _near(words, part, key) for part in person.parts)
         or any(_hash(form, key) in words for form in person.written_together())
         or any(_written(words, part, key) for part in person.parts if len(part) >= _LEAST_CUT)
-        or any(_hash(_initials(letters), key) in words for letters in _initials_of(person))
+        or any(_hash(_initials(letters), key) in words for letters in person.initials())
     )
-
-
-def _initials_of(person: Person) -> list[list[str]]:
-    letters = [part[0] for part in person.parts if part[0].isalpha()]
-    return [letters, [*letters[:1], *letters[-1:]]]
 
 
 def _initials(parts: Iterable[str]) -> str:
@@ -88,12 +83,8 @@ def _near_hashes(part: str, key: Key) -> frozenset[bytes]:
     return frozenset(_hash(form, key) for form in forms)
 
 
-def _shortened(word: str) -> Iterator[str]:
-    return (word[:place] + word[place + 1 :] for place in range(len(word)))
-
-
 def _one_edit(word: str) -> Iterator[str]:
-    yield from _shortened(word)
+    yield from deletions(word)
     for place in range(len(word) + 1):
         yield from (word[:place] + letter + word[place:] for letter in _LETTERS)
         yield from (word[:place] + letter + word[place + 1 :] for letter in _LETTERS)

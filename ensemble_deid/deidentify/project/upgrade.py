@@ -31,7 +31,6 @@ class Upgrade:
     by_label: dict[str, Counter[str]] = field(default_factory=dict)
 
     def add(self, old: dict[_Place, str], new: dict[_Place, str]) -> None:
-        """Count the spans of one note."""
         self.notes += 1
         self.changed += old != new
         for place, label in old.items():

@@ -95,7 +95,7 @@ class Replacer:
     ) -> Replacement:
         """Return the document's text with its spans replaced.
 
-        `taken` has the normalised PHI (`normalise`) of all notes of the patient: no surrogate equals any of it, and a
+        `taken` has the normalised PHI (`same_string`) of all notes of the patient: no surrogate equals any of it, and a
         part of a name is recognised by the full name in another note. Without it, and for a note without a patient, the
         note's own PHI tells what it is a part of. `numbered_by_note` numbers people (style `numbered`) in the order in
         which the note names them; None: where nothing is `taken`. Spans that are `doubted` have a tag instead of an
@@ -106,7 +106,7 @@ class Replacer:
         reading = read(document.text, usual_case=False)
         as_read = reading.spans(spans)
         shown = [span for span in as_read if span is not None]
-        own = {self.normalise(reading.text[span.start : span.end]) for span in shown}
+        own = {same_string(reading.text[span.start : span.end]) for span in shown}
         # What is in this note alone, such as spans joined to one, must not make it another person here than elsewhere.
         known = frozenset(taken) | (own if not taken or document.patient_id is None else set())
         spanish = any(is_spanish(span.label) for span in spans)
@@ -145,7 +145,7 @@ class Replacer:
             return frozenset()
         reading = read(document.text, usual_case=False)
         pairs = [(span, there) for span, there in zip(asked, reading.spans(asked), strict=True) if there is not None]
-        strings = {span: self.normalise(reading.text[there.start : there.end]) for span, there in pairs}
+        strings = {span: same_string(reading.text[there.start : there.end]) for span, there in pairs}
         believed = {string for span, string in strings.items() if span.score >= least}.union(sure)
         return frozenset(
             span for span, there in pairs if strings[span] not in believed or self.is_medicine(reading.text, there)
@@ -167,15 +167,15 @@ class Replacer:
         """
         of_patient = () if patient is None else (patient,)
         keyed = Keyed(self.key.secret, (self.scope, "pseudonym", kind, *of_patient))
-        candidates = (self._pseudonym(keyed.digest(value, str(attempt)), value, kind) for attempt in count())
-        return next(new for new in candidates if new not in value)
+        least = 10 ** (_INTEGER_DIGITS - 1)
 
-    @staticmethod
-    def _pseudonym(digest: bytes, value: str, kind: str) -> str:
-        if _INTEGER.fullmatch(value):
-            least = 10 ** (_INTEGER_DIGITS - 1)
-            return str(least + int.from_bytes(digest, "big") % (9 * least))
-        return f"{kind}-{digest.hex()[:20]}"
+        def made(digest: bytes) -> str:
+            if _INTEGER.fullmatch(value):
+                return str(least + int.from_bytes(digest, "big") % (9 * least))
+            return f"{kind}-{digest.hex()[:20]}"
+
+        candidates = (made(keyed.digest(value, str(attempt))) for attempt in count())
+        return next(new for new in candidates if new not in value)
 
     def shift_date(self, value: str, *, patient: str, taken: Collection[str] = (), spanish: bool = False) -> str | None:
         """Return a date or date-time moved by the patient's shift, in the same form; None where it is no date.
@@ -197,11 +197,6 @@ class Replacer:
         if surrogates.shows_great_age(value):
             return None
         return surrogates.dates.years(value, year=surrogates.year)
-
-    @staticmethod
-    def normalise(surface: str) -> str:
-        """Return a string of PHI without case, accents and repeated white space, as `taken` holds it."""
-        return same_string(surface)
 
     def _surrogates(
         self, patient: str, known: frozenset[str], *, spanish: bool = False, avoided: frozenset[str] = frozenset()

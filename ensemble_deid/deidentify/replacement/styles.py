@@ -56,7 +56,6 @@ class Styles:
 
     @property
     def used(self) -> frozenset[str]:
-        """Every style that may occur."""
         return frozenset({self.default, *self.by_label.values()})
 
     def to_json(self) -> dict[str, Any]:
@@ -86,7 +85,6 @@ def _of_label(table: Mapping[str, str], label: str) -> str | None:
 
 
 def policies() -> dict[str, Path]:
-    """Return the files of the named policies."""
     folder = Path(__file__).parents[2] / "policies"
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
