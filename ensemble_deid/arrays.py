@@ -26,10 +26,7 @@ def row_products(rows: Floats, matrix: Floats) -> Floats:
 
 
 def range_sums(values: NDArray[Any], first: Int64s, after: Int64s) -> Floats:
-    """Return the sum of rows `first` to `after` (exclusive) for each range, (n, ...).
-
-    The last digits of a difference of running sums would depend on earlier rows.
-    """
+    """Return the sum of rows `first` to `after` (exclusive) of each range, (n, ...), whatever rows are before it."""
     padded = np.concatenate([values, np.zeros((2, *values.shape[1:]))]).astype(np.float64)
     sums = np.zeros((len(first), *values.shape[1:]))
     if len(first):

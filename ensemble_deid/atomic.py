@@ -34,10 +34,7 @@ _BINARY = getattr(os, "O_BINARY", 0)
 
 @contextmanager
 def open_atomically(path: Path) -> Iterator[BinaryIO]:
-    """Open a new file beside `path` for writing; when the block ends well, flush it to disk and move it into place.
-
-    Raises OSError, which names `path`.
-    """
+    """Open a new file, which is flushed and moved to `path` when the block ends well. OSError names `path`."""
     with _naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with _unfinished_file(path.parent) as (stream, temporary):
@@ -128,10 +125,7 @@ def write_text_atomically(path: Path, text: str) -> None:
 
 
 def write_new_private_file(path: Path, data: bytes) -> None:
-    """Write a file that only its owner may read, whole or not at all; none is overwritten.
-
-    Raises FileExistsError where there is one already, and OSError, which names `path`.
-    """
+    """Write a new file for its owner alone, whole or not at all. Raises FileExistsError, and OSError naming `path`."""
     with _naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with _unfinished_file(path.parent) as (stream, temporary):
@@ -147,10 +141,7 @@ def write_new_private_file(path: Path, data: bytes) -> None:
 
 
 def check_writable(folder: Path) -> None:
-    """Raise OSError, which names `folder`, where no file can be made in it; remove what a killed process left there.
-
-    A folder that does not exist yet is judged by the nearest one above it.
-    """
+    """Raise OSError, naming `folder`, where it, or the nearest above, takes no file; remove what a kill left there."""
     standing = folder.absolute()
     while not standing.exists():
         standing = standing.parent

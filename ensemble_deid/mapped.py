@@ -1,7 +1,4 @@
-"""Memory-mapped arrays and sorted strings: nothing is parsed, and processes share the memory.
-
-The files are safetensors; the library's numpy reader would copy every array.
-"""
+"""Memory-mapped safetensors and sorted strings: nothing is parsed or copied, and processes share the memory."""
 
 import math
 import mmap
@@ -83,10 +80,7 @@ def to_file_bytes(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str
 
 @dataclass(frozen=True, eq=False)
 class StringTable(Sequence[str]):
-    """Distinct strings in code point order: string k is `text[starts[k]:ends[k]]`, in UTF-8.
-
-    Lookup searches the first eight bytes as a number, then compares the whole string.
-    """
+    """Distinct strings in code point order, searched by their first eight bytes: k is `text[starts[k]:ends[k]]`."""
 
     text: NDArray[np.uint8] = field(repr=False)
     starts: NDArray[np.uint32] = field(repr=False)

@@ -34,11 +34,7 @@ def read_toml(path: Path, error: type[DeidError], *, missing: str = "") -> dict[
 
 
 def strict_json(content: str | bytes) -> Any:
-    """Return what the JSON says.
-
-    Raises ValueError (`json.JSONDecodeError` where it is broken) for a key that occurs twice, for NaN and infinity,
-    and for values that are nested too deeply.
-    """
+    """Return what the JSON says. ValueError (JSONDecodeError if broken) for repeated keys, NaN, infinity, depth."""
     try:
         return json.loads(content, object_pairs_hook=_object, parse_constant=_refuse_constant)
     except RecursionError:

@@ -26,10 +26,7 @@ _NUMPY_WITH_LEVELS = (2, 4)
 
 
 def pinned_environment() -> dict[str, str]:
-    """Return the variables that tie numpy, OpenBLAS, MKL, oneDNN and torch to one instruction set and one thread.
-
-    Raises ConfigError on a processor that is not x86-64.
-    """
+    """Return the variables that pin libraries to one instruction set and thread. ConfigError where not x86-64."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
         raise ConfigError(
             f"--reproducible pins {INSTRUCTION_SET}, which a {platform.machine()} processor does not have"

@@ -1,7 +1,4 @@
-"""Public lists of words and phrases from `rules/knowledge`, searched in place.
-
-Only entries that are looked up become Python strings.
-"""
+"""Public lists of words and phrases from `rules/knowledge`, searched in place, without a Python string for each."""
 
 import gzip
 import io
@@ -163,10 +160,7 @@ class ListedWords(Set[str]):
 
 @cache
 def listed_words(name: str) -> ListedWords:
-    """Return the words of a public list of `rules/knowledge/en`, such as `english`, without case and accents.
-
-    Raises ConfigError where the installation lacks it.
-    """
+    """Return the words of a list of `rules/knowledge/en`, without case and accents. ConfigError where it is missing."""
     path = rules_directory() / "knowledge" / "en" / f"{name}.words.gz"
     try:
         return ListedWords(read_word_table(path)[0])

@@ -1,7 +1,4 @@
-"""JSON of annotation tools: Doccano's lines and Label Studio's tasks.
-
-The ids in a file are the tool's own numbers; ours is in `note_id`, metadata that both tools preserve.
-"""
+"""JSON of annotation tools: Doccano's lines and Label Studio's tasks; `note_id` is our id, `id` the tool's number."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -1,8 +1,6 @@
 """Enlarge a corpus with copies of its notes whose form is changed: layout, case, typing errors; gold offsets follow.
 
-What is learned at one site holds at another only as far as it does not depend on the first site's form. Each change
-takes something of that form away, or exchanges it for another site's. Meant for training only; whether a change helps
-is to be decided on notes of other sites (`research/augmentation.py`).
+For training only: what is learned must not depend on the form of one site (`research/augmentation.py`).
 """
 
 import re
@@ -242,10 +240,7 @@ def _other_form(note: Document, donors: Donors, rng: np.random.Generator) -> Doc
 def copies_for_training(
     notes: Sequence[Document], *, share: float, changes: Sequence[str], seed: int
 ) -> list[Document]:
-    """Return changed copies of a share of the notes, drawn note by note, to be trained on beside the notes.
-
-    Raises ConfigError for an unknown change.
-    """
+    """Return changed copies of a share of the notes, drawn note by note. Raises ConfigError for an unknown change."""
     drawn = [note for note in notes if generator(seed, f"copied {note.id}").random() < share]
     return augment_corpus(drawn, changes=changes, copies=1, seed=seed) if share else []
 
@@ -253,9 +248,8 @@ def copies_for_training(
 def augment_corpus(documents: Sequence[Document], *, changes: Sequence[str], copies: int, seed: int) -> list[Document]:
     """Return `copies` copies of the notes with all named changes made, copy by copy, without the originals.
 
-    Copy c of note `101-01` is called `101-01-a<c>` and belongs to the same patient and site, so that folds keep them
-    together. The result depends only on the notes, the changes and the seed. Raises ConfigError for an unknown change,
-    none at all, or fewer than one copy.
+    Copy c of note `101-01` is called `101-01-a<c>`, of the same patient and site. The result depends only on notes,
+    changes and seed. Raises ConfigError for an unknown change, none at all, or fewer than one copy.
     """
     unknown = sorted(set(changes) - set(CHANGES))
     if unknown or not changes:

@@ -25,12 +25,7 @@ DATES_SAID, NAMES_SPELLED, PUNCTUATED_NOTES = 0.7, 0.15, 0.5
 
 
 def cardinal(number: int) -> str:
-    """Return a number below 100 in words.
-
-    >>> from ensemble_deid.corpora.augment_words import cardinal
-    >>> cardinal(7), cardinal(14), cardinal(40), cardinal(83)
-    ('seven', 'fourteen', 'forty', 'eighty three')
-    """
+    """Return a number below 100 in words: `eighty three`."""
     if number < 10:
         return DIGITS[number]
     if number < 20:
@@ -48,12 +43,7 @@ def ordinal(number: int) -> str:
 
 
 def year_in_words(year: int) -> str:
-    """Return a year of four digits as people say it.
-
-    >>> from ensemble_deid.corpora.augment_words import year_in_words
-    >>> year_in_words(2071), year_in_words(2005), year_in_words(1900)
-    ('twenty seventy one', 'twenty oh five', 'nineteen hundred')
-    """
+    """Return a year of four digits as people say it: `twenty oh five`, `nineteen hundred`."""
     century, rest = divmod(year, 100)
     if not rest:
         return f"{cardinal(century)} hundred"

@@ -22,10 +22,7 @@ _NAMED_ENTITY = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity"
 
 
 def read_cas_note(path: Path, *, gold: bool = True) -> ReadNote:
-    """Read one note; CorpusError names the file, and the line or the annotation.
-
-    Raises ConfigError where the extra is not installed.
-    """
+    """Read one note. CorpusError names file, and line or annotation; ConfigError where the extra is not installed."""
     cassis = _cassis()
     content = _checked_xml(path)
     own = path.with_name(TYPE_SYSTEM)

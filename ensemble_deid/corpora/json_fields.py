@@ -1,8 +1,4 @@
-"""JSON that is read with care: fields checked for presence and type, and values that know where they are written.
-
-`read_places` parses a text so that one value can be replaced and every other byte stays; the json module forgets how
-values were written.
-"""
+"""JSON that is read with care: fields are checked, and values know where they are written (`read_places`)."""
 
 import difflib
 import json

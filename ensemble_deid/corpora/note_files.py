@@ -22,10 +22,7 @@ _SUFFIX = ".txt"
 
 @dataclass(slots=True)
 class NoteFiles:
-    """The note files of one folder, or of several below it; ids are file names, which stay as they are.
-
-    `places` are the folders relative to the input, with the notes directly in each.
-    """
+    """The note files of one folder, or of several below it: `places` are relative to it. Ids are the files' names."""
 
     places: Sequence[tuple[Path, Location]]
     format: str = "files"
@@ -90,10 +87,7 @@ def is_single(out: Path, source: NoteFiles) -> bool:
 
 
 def nested_locations(root: Path, *, format: str | None, leave_out: Sequence[Path]) -> list[tuple[Path, Location]]:
-    """Return each folder with notes in or below `root`, relative to it. Links to folders are reported, not followed.
-
-    Raises CorpusError where a folder cannot be read, or none has notes.
-    """
+    """Return the folders with notes in or below `root`, relative to it, no links. CorpusError for none or unread."""
     found: list[tuple[Path, Location]] = []
     skipped = {path.resolve() for path in leave_out}
 
@@ -149,23 +143,14 @@ class NoteWriter:
         self.written.add(document.id)
 
     def withhold(self, name: str) -> None:
-        """Remove what an earlier run wrote for the note of that name: none of it is to pass for this run's.
-
-        A name that this run has written stays (another note may have the same). Raises CorpusError where a file cannot
-        be removed. In one file for all there is nothing to remove: it is written anew.
-        """
+        """Remove what an earlier run, and not this one, wrote for a note. Raises CorpusError where that fails."""
         if self.stream is None and name not in self.written:
             remove_document(name, self.directory, self.format)
 
 
 @contextmanager
 def note_writer(directory: Path, format: str) -> Iterator[NoteWriter]:
-    """Provide a writer of notes into `directory`.
-
-    For some formats this is `write_document`: the note's files exist when it returns. For the others all notes go to
-    one file such as `corpus.jsonl` (`directory` may also be the file itself), which is created or replaced when the
-    block ends without an error.
-    """
+    """Provide a writer into `directory`; where a format has one file for all, it is in place when the block ends."""
     frame = format_named(format).frame
     if frame is None:
         directory.mkdir(parents=True, exist_ok=True)

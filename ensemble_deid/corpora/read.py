@@ -46,8 +46,7 @@ _NOWHERE = "there is no such file or folder"
 class Location:
     """The note files of a corpus sorted by name, their format, and remarks on files that were ignored.
 
-    `folders` are those in the source, whose notes are not read; `unreadable` is what is neither file nor folder, or
-    has a name that cannot be shown, with the reason.
+    `folders` in the source are not read; `unreadable` has what is no file, or cannot be shown, and why.
     """
 
     source: Path
@@ -63,12 +62,10 @@ class Location:
 
 
 def locate_corpus(path: Path | str, *, format: str | None = None) -> Location:
-    """Find the note files of `path`: a folder, one file, or the word `demo`.
+    """Find the note files of `path`: a folder's own files, one file, or `demo:dev` and the like (`demo` is its train).
 
-    `demo:train`, `demo:dev`, `demo:test` and `demo:site` are its parts; alone it means train.
-
-    Only files directly in a folder count, hidden files do not. Raises CorpusError if there is nothing to read, if a
-    folder has notes in several formats and none is named, or if there is no such split.
+    Raises CorpusError if there is nothing to read, if a folder has notes in several formats and none is named, or
+    if there is no such split.
     """
     wanted = None if format is None else format_named(format)
     source = _demo_folder(path) or Path(path)

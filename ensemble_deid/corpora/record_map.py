@@ -119,10 +119,7 @@ FieldRules = Mapping[str, FieldRule]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A value beside the text with its rule; `name` is its place, as messages may call it.
-
-    The parts of a name, given names first, are on lines of their own.
-    """
+    """A value beside the text with its rule and place, for messages; parts of a name, given names first, are lines."""
 
     name: str
     rule: FieldRule
@@ -153,10 +150,7 @@ class RecordMap:
 
     @classmethod
     def read(cls, given: str | Path) -> "RecordMap":
-        """Return a named map (`named_maps`) or that of a file, whose rules override those of its `base`.
-
-        Raises ConfigError, naming file and place.
-        """
+        """Return a named map, or a file's, which overrides its `base`. Raises ConfigError, naming the place."""
         named = named_maps()
         close = difflib.get_close_matches(str(given), named, n=1)
         meant = f"; did you mean {close[0]}?" if close else f", and none of the maps {', '.join(named)}"

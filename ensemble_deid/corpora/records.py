@@ -1,7 +1,6 @@
-"""Notes among other cells: what a source of notes yields, and what its writer needs to write it again without PHI.
+"""Notes among other cells: what a source yields, always in the same order, and what its writer needs for the output.
 
-A source is read more than once, and always in the same order. It keeps the form of its input in `Record.raw`, which
-only its own writer looks into; everybody else sees values.
+`Record.raw` is the form of the input, which only the source's own writer looks into.
 """
 
 import hashlib

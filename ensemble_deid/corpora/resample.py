@@ -1,9 +1,6 @@
 """Enlarge a corpus with copies of its notes in which every PHI is replaced by a surrogate; gold offsets are adjusted.
 
-The surrogates are those of the output (`surrogates/`), under a throwaway key that the seed decides. Within a patient
-and copy they are consistent: a person has the same name in full, in part and as initials; all dates are shifted by the
-same number of days; a number has one replacement however it is punctuated. Meant for training only; whether it helps is
-to be decided on the development notes.
+The surrogates are those of the output, under a throwaway key that the seed decides. For training only.
 """
 
 import hashlib
@@ -58,10 +55,7 @@ def resample_corpus(documents: Sequence[Document], *, copies: int, seed: int) ->
 
 @dataclass(frozen=True, slots=True)
 class _CorpusValues:
-    """What the whole corpus tells: its language, its order of day and month, and its strings by label and form.
-
-    A string is repeated as often as it occurs, so that frequent ones are drawn often.
-    """
+    """A corpus's language, its order of day and month, and its strings by label and form, as often as they occur."""
 
     spanish: bool
     day_first: bool

@@ -35,11 +35,7 @@ _BLANKS = str.maketrans("\t\n\r", "   ")
 
 
 def read_brat_note(path: Path, *, gold: bool = True) -> ReadNote:
-    """Read the .txt file `path` and the .ann file beside it (`gold=False`: the text alone).
-
-    Raises CorpusError with file and line; a missing .ann file is an error, since "no PHI" is
-    expressed by an empty one.
-    """
+    """Read a .txt file and, for gold, the .ann beside it, which may be empty. CorpusError names file and line."""
     document = Document(path.stem, read_utf8(path))
     if not gold:
         return note_with_spans(document, ())
@@ -95,10 +91,7 @@ _OFFSET = re.compile(r"[0-9]{1,9}")
 
 
 def read_dernoncourt_lee_note(path: Path, *, gold: bool = True) -> ReadNote:
-    """Read the note of a file `NAME.gs`, whose text is in the folder `txt` beside its own, or else beside it.
-
-    Raises CorpusError, with file and line, where there is no text and where the file is not as described above.
-    """
+    """Read the note of `NAME.gs`, whose text is in `../txt`, or else beside it. CorpusError names file and line."""
     name = path.stem
     check_id(name, str(path))
     places = (path.parent.parent / "txt" / f"{name}.txt", path.with_name(f"{name}.txt"))
@@ -160,8 +153,7 @@ _Key = tuple[int, int]
 def read_physionet_notes(path: Path, *, gold: bool = True) -> Iterator[ReadOutcome]:
     """Yield (id, note) for every note of a file `NAME.text`, with the annotations in `NAME.phi` beside it.
 
-    The id of a note is patient-note. CorpusError, with file and line, for broken files, for annotations of a note that
-    is not there, and where there is no file of annotations.
+    The id is patient-note. CorpusError, with file and line, for broken files and annotations of no note.
     """
     places = _read_places(path.with_suffix(".phi")) if gold else {}
     documents = list(_read_records(path))

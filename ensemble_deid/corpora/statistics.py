@@ -16,10 +16,7 @@ NO_CATEGORY = "(none)"
 
 @dataclass(frozen=True, slots=True)
 class LabelStatistics:
-    """One label or category: the number of spans, and the distinct strings that they cover.
-
-    Strings are compared with white space normalised, so that a name broken over two lines is the same name.
-    """
+    """One label or category: the number of spans, and their distinct strings, with white space normalised."""
 
     spans: int
     strings: frozenset[str] = field(repr=False)
@@ -36,10 +33,7 @@ class LabelStatistics:
 
 @dataclass(frozen=True, slots=True)
 class CorpusStatistics:
-    """Counts of a corpus. Words are separated by white space, tokens are those of `text.tokens`.
-
-    `patients` counts each note of an unknown patient as a patient; `sites` counts the known sites.
-    """
+    """Counts of a corpus; words are parted by white space, and each note of an unknown patient counts as a patient."""
 
     notes: int
     patients: int
@@ -146,12 +140,7 @@ _SIZES: Mapping[str, Callable[[CorpusStatistics], str]] = {
 
 
 def render_statistics(splits: Mapping[str, CorpusStatistics]) -> str:
-    """Return both tables as text, with a column or a group of columns for each split.
-
-    The first table shows the size of each split. The second shows, by category and type, the number of spans and their
-    share of all, the number of unique strings, and the share of these that do not occur in the first split (usually
-    train).
-    """
+    """Return two tables as text, a column or group of columns for each split: sizes, and PHI by category and type."""
     sizes = [[name, *(figure(split) for split in splits.values())] for name, figure in _SIZES.items()]
     lines = ["Table 1. Size", "", *_table([["", *splits], *sizes])]
     if any(split.labels for split in splits.values()):

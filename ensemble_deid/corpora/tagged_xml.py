@@ -91,8 +91,7 @@ def _read_tag(tag: XmlNode, text: str, path: Path, scheme: XmlScheme, notices: C
 def render_xml_note(document: Document, scheme: XmlScheme) -> str:
     """Return the file's content; CorpusError on labels or characters that the format cannot represent.
 
-    The patient, unless the file's name tells it, the site and every metadata entry whose key is a valid attribute name
-    become attributes of the root; the tools of the tasks ignore them.
+    Patient (unless the name tells it), site and metadata become attributes of the root; the tools ignore them.
     """
     text = document.text
     # A parser would turn a CR inside CDATA into LF, and end the section at the first ]]>.

@@ -76,12 +76,7 @@ class Cells:
         return self._pseudonym(record.patient, "patient", self.bits[1])
 
     def dates(self, record: Record, known: Known) -> tuple[Value, ...]:
-        """Return the dates in the style of dates; None for what cannot be read as a date, or shows an age over 89.
-
-        They are shifted as those in the patient's notes are, unless these are kept, or become years. `known` is what is
-        known of the patient, which decides what is long ago. Raises CorpusError where nothing says whether 3/4 is in
-        March or in April.
-        """
+        """Return the dates in their style, None for no date or a great age. CorpusError where 3/4 may be two days."""
         patient = owner_of(record)
         return tuple(
             value if self.columns.keeps(name) else self._in_column(name, value, patient, known)
@@ -199,10 +194,7 @@ class Cells:
 
 
 def _permutation(value: int, keyed: Keyed, bits: int, *, inverse: bool = False) -> int:
-    """Return where a keyed permutation of the integers of an even number of bits puts one.
-
-    It is a Feistel network (Luby and Rackoff 1988).
-    """
+    """Return where a Feistel network (Luby and Rackoff 1988) puts an integer of an even number of bits."""
     half = bits // 2
     left, right = value >> half, value & ((1 << half) - 1)
     for number in reversed(range(_ROUNDS)) if inverse else range(_ROUNDS):

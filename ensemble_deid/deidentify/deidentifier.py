@@ -132,10 +132,7 @@ class Deidentifier:
         return note.with_spans(join_overlaps(note.spans, prefer=lambda span: (span.is_enforced, span.end - span.start)))
 
     def without_listed(self, document: Document, *, must_stay: Iterable[Span] = ()) -> tuple[Document, int]:
-        """Return a predicted document without spans inside sentences of the model's inclusion list, and their number.
-
-        What overlaps a span of `must_stay` is kept. `predict`, `predict_each` and `process` do this already.
-        """
+        """Return a document without spans in listed sentences, except over `must_stay`, and the number dropped."""
         if self.description.inclusion is None:
             return document, 0
         return self.description.inclusion.apply(document, must_stay=must_stay)
@@ -147,10 +144,9 @@ class Deidentifier:
         must_stay: Callable[[Document], Iterable[Span]] | None = None,
         **choices: Unpack[PredictionChoices],
     ) -> Iterator[Note]:
-        """Yield every note as `predict` returns it, or the error that says why it is withheld, in order.
+        """Yield every note as `predict` returns it, or the error that withholds it, in order, as they are needed.
 
-        `must_stay` gives the places of a note where PHI is known to be, for `without_listed`.
-        Notes are read as they are needed, so there may be more than fit into memory. Raises ConfigError at the call.
+        `must_stay` gives the places of a note where PHI is known to be. Raises ConfigError at the call.
         """
         options = PredictionOptions(**choices)
 
@@ -165,8 +161,7 @@ class Deidentifier:
     def predict_chunks(self, notes: Iterable[Note], options: PredictionOptions) -> Iterator[list[Note]]:
         """Return what `predict_each` does before the inclusion list, in one list the notes that go together.
 
-        Resuming at a list's boundary yields the same lists from there on. Raises ConfigError, at the call, for options
-        that this model cannot serve.
+        Resuming at a list's boundary yields the same lists from there on. Raises ConfigError at the call.
         """
         self.description.check_options(options)
         if options.jobs == 1:
@@ -224,10 +219,7 @@ class Deidentifier:
         return map(_logged, results())
 
     def process_each(self, asked: Sequence[tuple[Note, RunOptions]]) -> list[DeidentificationResult]:
-        """Return the results for notes with their own options, each processed alone as by `process`.
-
-        Notes with equal `prediction` go through the model together.
-        """
+        """Return results for notes with own options, each alone; equal `prediction` goes through the model together."""
         numbers: dict[PredictionOptions, list[int]] = {}
         for number, (_, options) in enumerate(asked):
             numbers.setdefault(options.prediction, []).append(number)

@@ -1,9 +1,7 @@
 """Whether a note may go out: only if the model could read it, and its recall was measured.
 
-A model finds little in a note of another language or in text unlike any that it knows, and says nothing of it. So such
-a note is withheld with the reason, as one that cannot be processed; `accept_unfit` passes it on, and counts it. The
-decision depends on the note and the model alone, not on other notes. Short texts pass unless something speaks against
-them. The thresholds were set on demo train and dev (benchmarks/gate.py, docs/security.md).
+Others are withheld with the reason; `accept_unfit` passes and counts them. The decision depends on the note and the
+model alone. The thresholds were set on demo train and dev (benchmarks/gate.py, docs/security.md).
 """
 
 from collections.abc import Sequence
@@ -60,10 +58,7 @@ class Unfit:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What a model, in a way of using it, can be trusted with; `model` is why not with anything.
-
-    `changed`: rules, patterns or the inclusion list are others than when the recall was measured, or nothing says.
-    """
+    """What a model can be trusted with; `model` is why not with anything, `changed` that it was measured before."""
 
     languages: Sequence[str]
     model: Unfit | None

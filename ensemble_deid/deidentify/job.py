@@ -66,10 +66,7 @@ class JobChoices(RunChoices, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
-    """One call: what is read and how, with which model, and where everything goes; `choices` are those of the options.
-
-    The model is loaded once it is known that the output can be written.
-    """
+    """One call; `choices` are those of the options. The model is loaded once the output is known to be writable."""
 
     source: FileOrStream
     out: FileOrStream | None

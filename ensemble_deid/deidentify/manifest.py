@@ -70,8 +70,7 @@ class TextsDigest:
 class RunFiles:
     """Writes a run's files, none of which is in place before all are whole.
 
-    With `standard`, the output goes to standard output, and the file in which it waits is gone at the end; with `table`
-    it is a table in a database.
+    `standard`: the output goes to standard output; `table`: it is a table in a database.
     """
 
     folder: Path
@@ -91,10 +90,7 @@ class RunFiles:
     def opened(
         cls, folder: Path, settings: Mapping[str, Any], *, key: Key, standard: bool = False, table: bool = False
     ) -> Iterator["RunFiles"]:
-        """Provide the files, which are in place when the block ends without an error, the manifest last.
-
-        What was read is recorded under `key`.
-        """
+        """Provide the files, in place when the block ends without an error, the manifest last; hashes under `key`."""
         with ExitStack() as stack:
             streams = [stack.enter_context(open_atomically(folder / name)) for name in (MANIFEST, SPANS, FAILED)]
             chain = ManifestChain(streams[0])

@@ -1,7 +1,4 @@
-"""Where the spans of another system that is a member of the stack come from: a file, or a recognizer.
-
-As recognizers are, they are named where a model is used, never in its folder.
-"""
+"""Where the spans of another system of the stack come from: a file or a recognizer, never named in a model's folder."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -86,8 +83,7 @@ def _lines(path: Path, sha256: str) -> dict[str, tuple[str, dict[str, Any]]]:
 def member_sources(members: Mapping[str, str | Path]) -> Members:
     """Return the sources of members by name: a file of spans, or `recognizer:NAME`.
 
-    Raises ConfigError for what cannot be a member's name, and for a recognizer that cannot be imported; CorpusError for
-    a file that cannot be read.
+    Raises ConfigError for a bad name or recognizer, CorpusError for a file that cannot be read.
     """
     return tuple((name, _source(name, given)) for name, given in sorted(members.items()))
 

@@ -62,10 +62,7 @@ class OffsetFile:
     _length: int = field(default=0, init=False)
 
     def begin(self, *, resume: bool) -> None:
-        """Count the notes that an earlier run has found; without `resume`, drop them.
-
-        Raises CorpusError where there is nothing to resume, or the settings were others.
-        """
+        """Count what an earlier run found, or drop it without `resume`. CorpusError for nothing, or other settings."""
         if not resume:
             self.path.unlink(missing_ok=True)
             return

@@ -141,10 +141,7 @@ def log_remark(result: DeidentificationResult) -> None:
 
 
 def failure_of(error: Exception, step: str = "processing") -> str:
-    """Return why a note is withheld that an error befell. Raises it where the model or the options are at fault.
-
-    Of an unforeseen error the type alone: its message may quote the note.
-    """
+    """Return why an error withholds a note, of an unforeseen one its type alone; raise one of model or options."""
     if isinstance(error, ConfigError | ModelError | RuleError):
         raise error
     return str(error) if isinstance(error, DeidError) else f"{step} failed ({type(error).__name__})"
@@ -183,10 +180,7 @@ class NotePass:
         return known.and_taken(self.options.lists.taken(note.patient_id) | taken)
 
     def finish(self, note: Note, taken: frozenset[str] = frozenset()) -> DeidentificationResult:
-        """Search what is known, apply the lists, resolve overlaps and replace.
-
-        `taken` is what else is known of the note's patient, as in `Replacer.replace`.
-        """
+        """Search what is known, apply the lists, resolve overlaps, replace; `taken` is also known of the patient."""
         if isinstance(note, DeidError):
             return DeidentificationResult(None, (), str(note))
         counts: Counter[str] = Counter()
@@ -226,10 +220,7 @@ class NotePass:
         return self.options.lists.apply(kept, hides=self.options.replacer.styles.hides, others=others)
 
     def _outside_listed(self, note: Document) -> tuple[tuple[Document, Sequence[Span]], int]:
-        """Return the note without spans inside sentences of the inclusion list, and their number.
-
-        Those of enforced patterns and recognizers are apart from the model's, since they may overlap.
-        """
+        """Return the note outside listed sentences, spans of patterns and recognizers apart, and the number dropped."""
         number = 0
         if self.inclusion is not None:
             # Looking for what is known takes longer.

@@ -1,8 +1,4 @@
-"""Where results may be written: never over what they were made from, and only where they can be written at all.
-
-Files are told apart by device and inode, so that symbolic links, hard links and other spellings of a path lead to
-nothing else. Every command that writes calls one of these functions before it begins to work.
-"""
+"""Where results may be written: never over what was read, whatever its path, and only where a file can be made."""
 
 import os
 import stat
@@ -22,10 +18,7 @@ _Identity = tuple[int, int]
 
 
 def refuse_output(out: Path, *inputs: Input, format: str | None = None) -> None:
-    """Raise CorpusError where notes in the folder `out` would overwrite, or mix with, any of the inputs.
-
-    With a format of which one file holds many notes, `out` may also be a file with its suffix.
-    """
+    """Raise CorpusError where notes in the folder `out`, or the one file of some formats, would overwrite an input."""
     suffix = out.suffix.lower()
     if out.is_file() and suffix not in FILE_SUFFIXES:
         raise CorpusError(f"{out}: exists and is not a folder")
@@ -45,10 +38,7 @@ def refuse_output(out: Path, *inputs: Input, format: str | None = None) -> None:
 
 
 def refuse_nested_output(out: Path, folders: Iterable[Path], *inputs: Input) -> None:
-    """Raise CorpusError where a file in one of the `folders` of `out`, paths relative to it, is an input.
-
-    With nested folders the output of one may lie where another is read.
-    """
+    """Raise CorpusError where a file in one of the `folders` of `out`, relative to it, is an input."""
     _refuse_inputs_among((entry for folder in folders for entry in _entries(out / folder)), inputs)
 
 

@@ -1,8 +1,4 @@
-"""Running a model over many notes, a few at a time: one that cannot be processed whole is withheld and reported.
-
-A note has one of two shapes on its whole way from the reader to the writer: a `Document`, or the `DeidError` that says
-why it is withheld.
-"""
+"""Run a model over notes, a few at a time; a note is a `Document`, or the `DeidError` that says why it is withheld."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -21,10 +17,7 @@ Note = Document | DeidError
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """How far a run is: notes read by the model (`phase` read), or written and withheld (`phase` write), of `total`.
-
-    `total` is 0 where the number of notes is not known before they are read.
-    """
+    """How many notes are read (`phase` read), or written and withheld (`phase` write), of `total`, 0 if unknown."""
 
     phase: str
     done: int
@@ -45,21 +38,14 @@ def predict_here(ensemble: Ensemble, notes: Iterable[Note], options: PredictionO
 
 
 def predict_apart(source: ModelSource, notes: Iterable[Note], options: PredictionOptions) -> Iterator[list[Note]]:
-    """Yield what `predict_here` does, from other processes, which load the model where they have not yet.
-
-    Notes are read while others are processed, so a corpus larger than memory passes. Raises ModelError where the model
-    was replaced.
-    """
+    """Yield what `predict_here` does, from other processes; notes are read meanwhile. ModelError if it was replaced."""
     chunks = _chunks(notes, options.batch_size)
     runs = (delayed(_predict_chunk_of)(source, chunk, options) for chunk in chunks)
     return in_processes(runs, jobs=options.jobs, ahead="2*n_jobs")
 
 
 def describe_apart(source: ModelSource, *, jobs: int) -> ModelDescription:
-    """Let `jobs` other processes load a model, at the same time, and return what one of them says of it.
-
-    Raises what `load_model` raises there.
-    """
+    """Let `jobs` other processes load a model, and return what one says of it. Raises as `load_model` there."""
     description: ModelDescription = in_each_process(delayed(_describe)(source), jobs=jobs)
     return description
 

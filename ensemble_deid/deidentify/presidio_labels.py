@@ -17,12 +17,7 @@ _OTHERS = {
 
 
 def predicted_by(source: str) -> str:
-    """Return who predicted a span, given its `source`: submodels, or what stands beside them.
-
-    >>> from ensemble_deid.deidentify.presidio_labels import predicted_by
-    >>> predicted_by("crf+neural")
-    'crf, neural'
-    """
+    """Return who predicted a span, by its `source`: submodels, or what stands beside them."""
     if source in _OTHERS:
         return _OTHERS[source]
     return source.replace("+", ", ") or "the final estimator alone, in no submodel's own answer"
@@ -59,11 +54,7 @@ I2B2_TO_PRESIDIO: Mapping[str, str] = MappingProxyType(
 
 
 def to_presidio(label: str) -> str:
-    """Return the entity type for a label: identifiers without a type of their own are `ID`, unknown labels as they are.
-
-    >>> to_presidio("DOCTOR"), to_presidio("MEDICALRECORD"), to_presidio("WARD")
-    ('PERSON', 'ID', 'WARD')
-    """
+    """Return the entity type for a label; identifiers without a type of their own are `ID`, unknown labels stay."""
     i2b2_type = to_i2b2(label)
     if i2b2_type is None:
         return label

@@ -1,7 +1,4 @@
-"""Recognizers of others: any callable from a text to spans, or a file of spans, enforced or as one opinion more.
-
-They are named in a run's options, never in a model's folder or a policy: what those hold imports nothing.
-"""
+"""Recognizers of others, enforced or as one opinion more: named in a run's options, never in a model or a policy."""
 
 import hashlib
 import inspect

@@ -1,7 +1,4 @@
-"""Repeats: strings that were believed to be PHI at one place, searched in the whole note and in the patient's others.
-
-A name that the model finds in the heading of one note and misses in the middle of another is found there, too.
-"""
+"""Repeats: strings that were believed to be PHI at one place, searched in all of the patient's notes."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -70,11 +67,7 @@ NOTHING = Known(frozenset(), {}, lambda label: True)
 
 @dataclass(slots=True)
 class PatientStrings:
-    """Strings by patient, each with its label and its highest score. They are kept in memory, never on disk.
-
-    `hides` says which labels have styles that show nothing (by default all). A score of `min_score` makes a string
-    sure.
-    """
+    """Strings by patient, kept in memory alone, with label and highest score; from `min_score` on one is sure."""
 
     hides: Hides = lambda label: True
     min_score: float = 0.0
@@ -144,10 +137,7 @@ def _is_of_word(character: str) -> bool:
 
 
 def _is_telling(surface: str) -> bool:
-    """Whether a string, met elsewhere, is likely to mean the same: neither short, nor a small number, nor plain words.
-
-    A string without a capital or a digit is a word like any other.
-    """
+    """Whether a string is likely to mean the same elsewhere: neither short, nor a small number, nor plain words."""
     if len(surface) < _LEAST or not (surface[0].isalnum() or surface[-1].isalnum()):
         return False
     digits = sum(c.isdigit() for c in surface)

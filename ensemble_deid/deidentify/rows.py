@@ -23,10 +23,7 @@ from ensemble_deid.surrogates.dates import POSSIBLE_YEARS, USUAL_YEAR, DateText
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """What takes a record's place, and what became of its note; `result` has the error where it is withheld.
-
-    `emptied` counts the dates that have no value in the output, by what is wrong with them.
-    """
+    """What takes a record's place, and its note's `result`; `emptied` counts dates without a value in the output."""
 
     new: NewRecord
     result: DeidentificationResult
@@ -35,10 +32,7 @@ class Rewritten:
 
 @dataclass(slots=True)
 class RowPass:
-    """One pass over records of one scope: `see` all and let `notes` learn from theirs first, then `rewrite` each.
-
-    Notes come as the model returns them (`Deidentifier.read_notes`).
-    """
+    """One pass over records of one scope: `see` all and let `notes` learn from theirs first, then `rewrite` each."""
 
     notes: NotePass
     cells: Cells
@@ -54,10 +48,7 @@ class RowPass:
         *,
         mapped: bool = False,
     ) -> "RowPass":
-        """Return a pass for a model; `bits` are the sizes of integers that ids and patients can be.
-
-        With `mapped`, records have fields of a record map, which are known identifiers of their patients.
-        """
+        """Return a pass for a model; `bits` are the sizes of integer ids; fields of `mapped` records identify."""
         cells = Cells(options.replacer, columns, bits, model.labels, mapped=mapped or bool(columns.fields))
         return cls(model.note_pass(_with_records(options, cells)), cells)
 
@@ -93,10 +84,7 @@ class RowPass:
     def withheld(
         self, record: Record, note: Note, result: DeidentificationResult, *, tried: Mapping[str, int] | None = None
     ) -> Rewritten:
-        """Return what takes the place of a record without its text; ids that cannot be treated are emptied, too.
-
-        `tried` are the dates emptied in a record that could not be written: they are counted once.
-        """
+        """Return what replaces a record without its text; `tried` dates, emptied before, are not counted twice."""
         self.cells.counts.subtract(tried or {})
         before = Counter(self.cells.counts)
         try:
@@ -132,10 +120,7 @@ def _with_records(options: RunOptions, cells: Cells) -> RunOptions:
 
 @dataclass(slots=True)
 class LatestYears:
-    """The latest year of each patient's dates in columns, beside which a birth date shows a great age.
-
-    Of all records of a patient; a record without a patient has its own dates only.
-    """
+    """The latest year of each patient's dates in columns, beside which a birth date shows a great age."""
 
     years: dict[str, int] = field(default_factory=dict, repr=False)
 

@@ -1,8 +1,4 @@
-"""A run over records in two passes: first find, and keep offsets without text on disk; then write.
-
-Everything that a patient's notes hold is known before the first of them is written. What is kept in memory meanwhile
-are the distinct strings believed to be PHI, by patient, and nothing of the notes around them.
-"""
+"""A run in two passes: first find, keeping offsets on disk and strings of PHI in memory; then write."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -68,10 +64,7 @@ class Run:
     _page: "NotesPage | None" = field(default=None, init=False, repr=False)
 
     def find(self, *, resume: bool = False) -> None:
-        """Run the model over the notes that were not processed before, and learn from all.
-
-        Raises CorpusError where a run cannot be resumed.
-        """
+        """Run the model over notes not processed before, and learn from all. CorpusError where it cannot resume."""
         self.total = self.source.count()
         self._look_beside()
         self.folder.mkdir(parents=True, exist_ok=True)

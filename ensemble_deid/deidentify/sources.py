@@ -148,10 +148,7 @@ def _columns(options: InputOptions, format: str, table: str) -> Columns:
 
 
 def _files(folder: Path, format: str, *, nested: bool, leave_out: Sequence[Path]) -> tuple[list[Path], list[str]]:
-    """Return the folder's tables of a format, in order of their names, and a remark on each other file.
-
-    Raises CorpusError where there is none, and where such tables are in folders that are not to be read.
-    """
+    """Return a folder's tables of a format, and remarks on other files. CorpusError for none, or nested ones."""
     skipped = [path.resolve() for path in leave_out if not folder.resolve().is_relative_to(path.resolve())]
     files = [
         path
@@ -203,10 +200,9 @@ def _digest_or_none(file: Path) -> str | None:
 def check_outputs(
     source: NoteSource, given: Path, out: Path, run: Path, beside: Sequence[Path | None], *inputs: Input
 ) -> Path:
-    """Return the file or the folder that the notes of `source`, which was `given`, are written to.
+    """Return where the notes of `source`, which was `given`, are written; `beside` are other outputs.
 
-    `beside` are other files to write, `inputs` other files that are read. Raises CorpusError where any output would
-    overwrite one of the files read, or another output.
+    Raises CorpusError where an output would overwrite a file read (`inputs`, too), or another output.
     """
     read: tuple[Input, ...] = (*files_read(source, given), *inputs)
     place = _output(source, given, out, inputs)

@@ -1,7 +1,4 @@
-"""Byte-pair encoding of tokens: rare words are split into frequent pieces (Sennrich et al. 2016), offsets are kept.
-
-Off by default. Pieces only split tokens further, so every span that tokens can express, pieces can express too.
-"""
+"""Byte-pair encoding of tokens (Sennrich et al. 2016), off by default: pieces only split tokens, offsets are kept."""
 
 import io
 import itertools
@@ -28,10 +25,7 @@ class Bpe:
 
     @classmethod
     def learn(cls, documents: Sequence[Document], tokens: TokenTable, *, vocabulary: int) -> Self:
-        """Learn at most `vocabulary` pieces from the words of two or more characters; annotations are not used.
-
-        Raises ConfigError when the vocabulary cannot hold every character, or when there are no such words.
-        """
+        """Learn at most `vocabulary` pieces from words of two characters or more. ConfigError where that is too few."""
         # Imported here because the import takes a second and few configurations need it.
         from sentencepiece import SentencePieceTrainer
 

@@ -75,10 +75,7 @@ _LATIN_BASE = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Nd}\p{P}\p{S}\s]
 
 
 def fillers(text: str) -> list[Change]:
-    """Return the changes from zero-width spaces and fillers to nothing inside a word, and to a blank between words.
-
-    What such a character means is told by the words of public lists, and by the blanks that the text has besides.
-    """
+    """Return the changes from fillers to nothing inside a word and to a blank between words, told by public lists."""
     found = list(_FILLER.finditer(text))
     if not found:
         return []
@@ -148,10 +145,7 @@ def _is_one_word(before: str, after: str) -> bool:
 
 
 def marks(text: str) -> list[Change]:
-    """Return the changes to accents inside their letters (NFC), without invisible characters.
-
-    Marks that no letter has, and those of words in which nearly every letter is marked, go too.
-    """
+    """Return the changes to NFC without invisible characters, loose marks, and marks on nearly every letter."""
     clusters = list(_CLUSTER.finditer(text))
     loose = sum(match[0][0].isalpha() and not match[0][-1].isalpha() for match in clusters)
     strip = loose >= _FEW and loose >= _MOSTLY_MARKED * sum(map(str.isalpha, text))
@@ -204,10 +198,7 @@ _MOSTLY = 0.8
 
 
 def confusables(text: str) -> list[Change]:
-    """Return the changes from Cyrillic, Greek and other letters to the Latin ones that they look like.
-
-    Only in words that have Latin letters, too, and, in a text in Latin letters, in words of look-alikes alone.
-    """
+    """Return the changes to Latin letters from their look-alikes, in mixed words and in words of look-alikes alone."""
     if not _OTHER_LETTER.search(text):
         return []
     table = look_alikes()
@@ -243,10 +234,7 @@ _OVERRIDE = regex.compile(r"\u202e([^\u202c\n\r]*+)(\u202c?)")
 
 
 def reversed_runs(text: str) -> list[tuple[int, int, int]]:
-    """Return the runs that a right-to-left override shows reversed: start and end, and the end with what closes it.
-
-    The override is the character before the start.
-    """
+    """Return start, end and end with its close of the runs that an override, one character before, shows reversed."""
     return [(match.start(1), match.end(1), match.end()) for match in _OVERRIDE.finditer(text)]
 
 
@@ -270,10 +258,7 @@ _LEAST_SHOWN, _LEAST_SHARE, _LONG_WORD = 2, 0.03, 4
 
 
 def misread(text: str) -> list[Change]:
-    """Return the changes of digits inside words (`Str0ng`), letters inside numbers (`l2/O5/2071`) and other letters.
-
-    Letters change only where that turns an unlisted word into a listed word or name.
-    """
+    """Return the changes of digits in words (`Str0ng`), letters in numbers (`l2/O5`), letters to make a listed word."""
     if not _is_shown(text):
         return []
     changes: list[Change] = []

@@ -193,11 +193,7 @@ TEMPLATE = re.compile(
 
 
 def rules_for(languages: Collection[str]) -> tuple[Completion, ...]:
-    """Return the rules for a model that was trained on notes in these languages.
-
-    Beside a name in a German note, `der`, `den` and `von` are mostly an article or a preposition: the rules for
-    particles are left out.
-    """
+    """Return the rules for a model of these languages: none for particles in German, where `von` is a preposition."""
     return tuple(rule for rule in RULES if "de" not in languages or not rule.name.startswith("particle"))
 
 
@@ -206,12 +202,8 @@ def complete(
 ) -> tuple[Span, ...]:
     """Return the spans of a note, which do not overlap, made whole, and those found by form alone, in text order.
 
-    `labels` are those of the model: no other is found. Templates of dates lose their spans. No span crosses the end of
-    a line that it did not cross before, and completing again changes nothing.
-
-    >>> [found] = complete("Born March 3, 2000.", [Span(5, 12, "DATE", 0.9)], ["DATE"])
-    >>> (found.start, found.end)
-    (5, 18)
+    `labels` are those of the model: no other is found. Templates of dates lose their spans. No span crosses the end
+    of a line that it did not cross before, and completing again changes nothing.
     """
     templates = [Span(*match.span(), "DATE") for match in TEMPLATE.finditer(text)]
     by_form = [rule for rule in rules if rule.side == "alone" and rule.labels[0] in labels]

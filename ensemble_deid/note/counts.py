@@ -1,8 +1,4 @@
-"""True positives, false positives and false negatives, what follows from them, and strict counting.
-
-Counts stand this low because all need them: the taggers and the stacker choose by strict F1, experiments and the
-evaluation report it, and there is one way of counting it and one meaning of undefined.
-"""
+"""True positives, false positives and false negatives, what follows from them, and strict counting."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,11 +18,7 @@ def f1_score(tp: int, *, gold: int, system: int) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many annotations were found (`tp`), made up (`fp`) and missed (`fn`); counts of parts add up.
-
-    Precision, recall and F1 are None where they are undefined (nothing to divide by).
-    Raises ValueError on a negative count.
-    """
+    """Annotations found (`tp`), made up (`fp`), missed (`fn`); undefined figures are None. ValueError if negative."""
 
     tp: int = 0
     fp: int = 0
@@ -68,8 +60,7 @@ class Counts:
 def strict_counts(gold: Iterable[Iterable[Span]], system: Iterable[Iterable[Span]]) -> Counts:
     """Count exact matches of start, end and label (Zhao et al. 2020, "strict entity matching"), note by note.
 
-    Both sides name the same notes in the same order; what a side gives twice in a note counts once. Raises ValueError
-    when the sides differ in their number of notes.
+    What a side gives twice counts once. Raises ValueError when the sides differ in their number of notes.
     """
     tp = fp = fn = 0
     for golds, systems in zip(gold, system, strict=True):

@@ -16,13 +16,7 @@ _NOBODY = frozenset(
 
 
 def known_patient(value: str | None) -> str | None:
-    """Return a patient's id; None for a placeholder that names nobody, such as `NULL`, `N/A`, `unknown`, `-` and `0`.
-
-    A reference of FHIR is judged by its id. Every reader's ids come through here, in `Document` and `Record`.
-
-    >>> [known_patient(value) for value in ("M300", "n/a", "Patient/unknown", "000", " ", "10")]
-    ['M300', None, None, None, None, '10']
-    """
+    """Return a patient's id, or FHIR reference; None for a placeholder such as `NULL`, `n/a`, `unknown`, `-`, `0`."""
     if value is None:
         return None
     name = value.strip().casefold().removeprefix("patient/")
@@ -37,10 +31,7 @@ def is_missing(value: object) -> bool:
 
 
 def patient_text(value: Hashable) -> str | None:
-    """Return a patient of any hashable type as text, None for None; 7, 7.0 and "7" are one patient.
-
-    Raises CorpusError for NaN, and for an object that is written by its place in memory, another one in each run.
-    """
+    """Return a patient of any hashable type as text; 7, 7.0 and "7" are one. CorpusError for NaN and bare objects."""
     if value is None or isinstance(value, str):
         return value
     if is_missing(value):
@@ -119,11 +110,7 @@ def grouped_by_site(documents: Iterable[Document]) -> list[Document]:
 
 
 def patient_of(patient: str | None, text: str) -> str:
-    """Return the patient on whom the surrogates of a note depend.
-
-    A note of nobody is a patient of its own, named by its text and not by its place: the same text has the same
-    surrogates wherever it comes.
-    """
+    """Return the patient on whom a note's surrogates depend: for a note of nobody, one named by its text."""
     if patient is not None:
         return patient
     return f"sha256 {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"

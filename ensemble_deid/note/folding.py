@@ -1,8 +1,4 @@
-"""One spelling of strings that are compared: case, accents, blanks, hyphens, apostrophes, invisible characters.
-
-Each function says what it leaves out. Everything that compares strings, from patterns to lists and surrogates, uses
-these; `reading.py` does the same to whole notes, with a map of offsets.
-"""
+"""One spelling of strings that are compared; `reading.py` does the same to whole notes, with a map of offsets."""
 
 import unicodedata
 from collections.abc import Mapping
@@ -71,11 +67,7 @@ def fold(value: str) -> str:
 
 
 def without_marks(value: str) -> str:
-    """Return `value` with accents inside their letters (NFC), without other combining marks and invisible characters.
-
-    Patterns for letters know no mark that stands alone, such as an accent of NFD or a vowel sign of Thai or Devanagari,
-    and no soft hyphen.
-    """
+    """Return `value` in NFC without loose combining marks and invisible characters, which no pattern knows."""
     if value.isascii():
         return value
     composed = unicodedata.normalize("NFC", visible(value))
@@ -94,10 +86,7 @@ def match_case(original: str, value: str) -> str:
 
 @cache
 def look_alikes() -> Mapping[int, str]:
-    """Return the letters of other scripts that look like one of a to z, and that letter (Unicode TS 39, confusables).
-
-    The table is the one of the library confusable_homoglyphs. It takes a tenth of a second to load, once.
-    """
+    """Return the letters of other scripts that look like one of a to z (Unicode TS 39, by confusable_homoglyphs)."""
     from confusable_homoglyphs.confusables import confusables_data  # only texts with other scripts need it
 
     # Missing in the table: ka and kappa.

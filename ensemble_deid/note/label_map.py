@@ -17,11 +17,7 @@ _KEYS = ("labels", "unlisted")
 
 @dataclass(frozen=True, slots=True)
 class LabelMap:
-    """Translates labels; `new_label` returns None for a label whose spans are dropped.
-
-    `name` is the file or the built-in map, for messages. `new_label` raises ConfigError for a label that has no
-    translation.
-    """
+    """Translates labels; `new_label` returns None to drop a label's spans, raises ConfigError for an unknown one."""
 
     name: str
     new_label: Callable[[str], str | None]

@@ -133,10 +133,7 @@ label does not tell the age. LOCATION-OTHER and OTHER are named in no group.
 
 
 def category_of(label: str) -> str | None:
-    """Return the category (NAME, DATE, ...) of an i2b2 or MEDDOCAN type, ignoring case, or None.
-
-    A category's name is its own category, for corpora annotated at the level of categories.
-    """
+    """Return the category (NAME, DATE, ...) of an i2b2 or MEDDOCAN type, or category, in any case; else None."""
     name = label.upper()
     if name in I2B2_CATEGORIES:
         return name
@@ -220,12 +217,7 @@ UNKNOWN = "labels of your own"
 
 
 def identifier_of(label: str) -> str:
-    """Return the kind of identifier that a label is for.
-
-    >>> from ensemble_deid.note.labels import identifier_of
-    >>> identifier_of("PATIENT"), identifier_of("CITY"), identifier_of("BADGE")
-    ('names', 'places', 'labels of your own')
-    """
+    """Return the kind of identifier that a label is for: `names`, `places`, `labels of your own`."""
     name = to_i2b2(label.upper())
     if name is not None:
         return _OF_TYPE[name]

@@ -153,10 +153,7 @@ def guess_language(documents: Iterable[Document]) -> LanguageGuess:
 
 
 def languages_of(documents: Iterable[Document]) -> tuple[str, ...]:
-    """Return the languages of at least one in twenty of the notes whose language can be told, the most frequent first.
-
-    A note alone counts as in a language with two different words of it, and more than of any other one.
-    """
+    """Return the languages of at least one in twenty of the notes that tell one by two different words, most first."""
     told = Counter(filter(None, (_language_of(document.text) for document in documents)))
     frequent = (language for language, notes in told.items() if notes >= _OF_TRAINING * told.total())
     return tuple(sorted(frequent, key=lambda language: (-told[language], language)))

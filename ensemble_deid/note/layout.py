@@ -19,10 +19,7 @@ _LEAST_SHOWN, _LEAST_CAPITALS = 4, 6
 
 
 def letters_apart(text: str) -> list[Change]:
-    """Return the changes that join letters parted by blanks, line ends, dots or the like (`S m i t h`).
-
-    A word of four such letters in lower case, or six capitals, that are not in the order of the alphabet is evidence.
-    """
+    """Return the changes that join letters parted by blanks, line ends, dots or the like (`S m i t h`)."""
     changes: list[Change] = []
     for separator in _SEPARATORS:
         shown = _times_shown(text, separator) if text.count(separator) >= _LEAST_SHOWN - 1 else 0
@@ -108,10 +105,7 @@ _FEW_BLANKS = 4
 
 
 def written_blanks(text: str) -> list[Change]:
-    """Return the changes from `_` and `|` to blanks where they stand in the place of blanks (`Ada_Strong`).
-
-    Evidence is a text with few blanks, or for `_` two names in a line that it joins; e-mail addresses then stay.
-    """
+    """Return the changes from `_` and `|` to blanks where they stand in the place of blanks (`Ada_Strong`)."""
     changes: list[Change] = []
     for mark in "_|":
         if mark not in text:
@@ -244,10 +238,7 @@ _SHORT = 3
 
 
 def lower_case(text: str) -> list[Change]:
-    """Return the changes to usual case in a text that is all in lower case.
-
-    Words that public lists of English and medical words lack have a capital, and so have all that begin a line.
-    """
+    """Return the changes to usual case in a text all in lower case: unlisted words and lines have a capital."""
     if sum(map(str.isalpha, text)) < _LEAST_LETTERS or any(map(str.isupper, text)):
         return []
     changes: list[Change] = []
@@ -281,10 +272,7 @@ ColumnPiece = tuple[int, int, str]
 
 
 def columns(text: str) -> list[ColumnPiece]:
-    """Return the pieces of a text in two columns of prose, column by column; nothing for other texts.
-
-    Many rows have text in both columns, and its median width is that of several words, not of a table's cell.
-    """
+    """Return the pieces of a text in two wide columns, which many rows have, column by column; nothing for others."""
     rows = [row for row in _ROW.finditer(text) if row[0].strip()]
     ends = Counter(gap.end() - row.start() for row in rows for gap in _GUTTER.finditer(text, row.start(), row.end()))
     at, times = max(ends.items(), key=lambda counted: counted[1], default=(0, 0))
@@ -300,10 +288,7 @@ def columns(text: str) -> list[ColumnPiece]:
 
 
 def _in_order(text: str, at: int) -> list[ColumnPiece]:
-    """Return the rows of a text with a gutter before `at`, column by column.
-
-    The gutter ends the left part of a row. A row across the gutter stays between the rows before and after it.
-    """
+    """Return the rows of a text with a gutter before `at`, column by column between rows that cross it."""
     ordered: list[ColumnPiece] = []
     left: list[ColumnPiece] = []
     right: list[ColumnPiece] = []

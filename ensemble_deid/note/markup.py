@@ -19,10 +19,7 @@ _ENTITY = re.compile(r"&(?:#[0-9]{1,7};?|#[xX][0-9a-fA-F]{1,6};?|[A-Za-z][A-Za-z
 
 
 def entities(text: str) -> list[Change]:
-    """Return the changes that decode HTML entities, named and numeric; `&S;`, which HTML does not know, stays.
-
-    So does a number that stands for no character, and one without a semicolon that is no usual character: `&#4821377`.
-    """
+    """Return the changes that decode HTML entities; `&S;`, which HTML does not know, and `&#4821377` stay."""
     if "&" not in text:
         return []
     found = ((match, html.unescape(match[0])) for match in _ENTITY.finditer(text))

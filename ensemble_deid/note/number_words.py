@@ -37,12 +37,6 @@ def read_number(text: str, start: int) -> list[tuple[str, int]]:
     """Return what the number at `start` may be, in digits and capitals, each with its end, the longest first.
 
     Digits may be written or said, letters are single or in capitals. The number does not cross the end of a line.
-
-    >>> from ensemble_deid.note.number_words import read_number
-    >>> read_number("nine four three, four double seven", 0)[0]
-    ('943477', 34)
-    >>> read_number("ZAC 5361 seen", 0)[0]
-    ('ZAC5361', 8)
     """
     found: list[tuple[str, int]] = []
     number, place = "", start

@@ -27,10 +27,7 @@ _SUPPRESSED = 1 - 1e-6
 
 
 def drop_overlaps(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Keep, of overlapping spans, the highest-scoring, then the longest, then the first; return them in text order.
-
-    Predictions are resolved by this rule.
-    """
+    """Keep, of overlapping spans, the highest-scoring, then the longest, then the first; return them in text order."""
     kept: list[Span] = []
     starts: list[int] = []
     for span in sorted(set(spans), key=lambda s: (-s.score, s.start - s.end, s.start, s.label, s.source)):
@@ -87,10 +84,7 @@ def spanning(group: Sequence[Span], best: Span) -> Span:
 
 
 def split_overlaps(spans: Iterable[Span]) -> list[Span]:
-    """Return parts of spans that do not overlap and cover the same characters, in text order.
-
-    At each place the span with the highest score counts, then the longest, then the first.
-    """
+    """Return parts of spans over the same characters: at each place the best score counts, then the longest."""
     waiting = sorted(set(spans), reverse=True)
     places = sorted({place for span in waiting for place in (span.start, span.end)})
     covering: list[tuple[float, int, Span]] = []

@@ -214,12 +214,7 @@ _SAID = re.compile(rf"(?<![\w-]){SPOKEN_DIGIT}(?:[ ,-]{{1,3}}{SPOKEN_DIGIT}\b){{
 
 
 def proven_numbers(text: str) -> tuple[Span, ...]:
-    """Return the numbers of a text that prove themselves, in text order, without overlaps.
-
-    >>> from ensemble_deid.note.proven_numbers import proven_numbers
-    >>> [(span.start, span.end, span.label) for span in proven_numbers("NHS No: 943 476 5919, x-ray 943 476 5919")]
-    [(8, 20, 'MEDICALRECORD')]
-    """
+    """Return the numbers of a text that prove themselves, in text order, without overlaps."""
     return drop_overlaps([*_alone(text), *_after_their_names(text), *_said(text)])
 
 
@@ -257,11 +252,7 @@ def _said(text: str) -> Iterator[Span]:
 
 
 def add_proven_numbers(text: str, spans: Iterable[Span], labels: Collection[str]) -> tuple[Span, ...]:
-    """Return the spans of a note, which do not overlap, and the numbers that none of them covers, in text order.
-
-    Numbers are found of `labels` alone, those of the model. A span that covers part of a number grows over all of it,
-    and keeps its label.
-    """
+    """Return a note's spans and the uncovered numbers of `labels`, in text order; a span over part of one grows."""
     given = tuple(spans)
     numbers = [span for span in proven_numbers(text) if span.label in labels]
     return tuple(

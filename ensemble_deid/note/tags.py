@@ -54,11 +54,7 @@ class TagScheme:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedTags:
-    """Tag codes of a batch, int32 (n_tokens,), and how many spans could not be encoded exactly.
-
-    `cut` spans began or ended inside a token and now cover the whole token; `lost` spans overlapped another one or had
-    no token of their own.
-    """
+    """Tag codes, int32 (n_tokens,), and how many spans are `cut` to whole tokens, or `lost` for want of their own."""
 
     codes: Int32s
     cut: int
@@ -66,10 +62,7 @@ class EncodedTags:
 
 
 def spans_to_tags(spans_by_document: Sequence[Sequence[Span]], tokens: TokenTable, scheme: TagScheme) -> EncodedTags:
-    """Encode spans as tags. Of overlapping spans the highest-scoring, then the longest, is kept.
-
-    A span with a label outside the scheme raises ValueError.
-    """
+    """Encode spans as tags, of overlapping ones the best, then the longest. ValueError for an unknown label."""
     codes = np.zeros(len(tokens), dtype=np.int32)
     index = {label: k for k, label in enumerate(scheme.labels)}
     cut = lost = 0
@@ -96,11 +89,7 @@ def spans_to_tags(spans_by_document: Sequence[Sequence[Span]], tokens: TokenTabl
 
 @dataclass(frozen=True, slots=True)
 class TagLoss:
-    """How many of a corpus's `spans` annotated spans cannot be encoded exactly as tags.
-
-    `cut` spans begin or end inside a token, so a tagger can find them only with different boundaries; `lost` spans
-    overlap another span or share their only token with one, so no tagger can find them.
-    """
+    """How many of a corpus's `spans` are `cut` (a tagger can only find other bounds) or `lost` (none can find them)."""
 
     spans: int
     cut: int

@@ -162,11 +162,7 @@ def _tokenize_text(text: str) -> tuple[Int32s, Int32s, Int32s]:
 
 
 def tokenize(documents: Sequence[Document], *, split_lines: bool = False) -> TokenTable:
-    """Split a batch of documents into tokens, lines and sentences.
-
-    A sentence is a line, or with `split_lines` the part of a line up to sentence-final punctuation (but not after an
-    abbreviation, see `text.sentences`). The computation is vectorised over a document's characters.
-    """
+    """Split documents into tokens, lines and sentences: lines, or with `split_lines` parts up to a full stop."""
     parts: list[tuple[Int32s, Int32s, Int32s, Int32s]] = []
     line_count = sentence_count = 0
     sizes = [0]

@@ -61,10 +61,7 @@ def capped_age(surface: str, *, following: str = "") -> str | None:
 
 
 def is_great_age(surface: str) -> bool:
-    """Whether a string, with accents or without, is an age over 89 if it is an age at all (`94`, `in her nineties`).
-
-    A bare number is one, whatever its label: that of an age may be missing or another. A year of two digits is none.
-    """
+    """Whether a string, if an age at all, is over 89 (`94`, `in her nineties`), also a bare number under any label."""
     words = _WORD.findall(_GREAT.sub(" ", _SPELLED.sub(" ", surface)))
     if any(fold(word) not in _FOLDED_AGE_WORDS for word in words):
         return False

@@ -35,10 +35,7 @@ _SSN_DIGITS, _US_DIGITS, _LOCAL_DIGITS = 9, 10, 7
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """One patient's numbers: a number is replaced alike however it is punctuated, and so are its last four digits.
-
-    Of telephone numbers this holds where exactly one that ends in them is among `known`, the patient's PHI.
-    """
+    """One patient's numbers, replaced alike however punctuated; so are last four digits, if one of `known` ends so."""
 
     keyed: Keyed
     avoided: Avoided

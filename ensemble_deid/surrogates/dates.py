@@ -129,10 +129,7 @@ def keyed_days(keyed: Keyed, *, whole_weeks: bool) -> int:
 
 @cache
 def possible_days(*, whole_weeks: bool) -> tuple[int, ...]:
-    """Return all shifts in days: five to 25 years, to the past and to the future.
-
-    They are whole weeks where weekdays are to stay; else no weekday does.
-    """
+    """Return all shifts in days, of five to 25 years to either side: whole weeks alone, or no whole week."""
     later = [days for days in range(_SHORTEST, _LONGEST + 1) if (days % _WEEK == 0) == whole_weeks]
     return (*(-days for days in reversed(later)), *later)
 
@@ -146,11 +143,7 @@ class DateText:
         self._parts = Parts()
 
     def shift(self, surface: str, *, year: int) -> str | None:
-        """Return the string with all dates in it shifted, None where a part of it is not understood.
-
-        `year` is assumed where none is written. Times of day stay. Parts of one date that stand apart are not
-        understood, unless their form is known.
-        """
+        """Return the string with its dates shifted, None if a part is not understood; `year` is for undated ones."""
         shifted = self._shifted(surface, year)
         return None if self._parts.stand_apart() else shifted
 

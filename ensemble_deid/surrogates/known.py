@@ -19,10 +19,7 @@ _ADDRESS = re.compile(r".*(?:@|://)|www\.|[^\s,]*[^\W\d_]{2}\.[^\W\d_]{2}[^\s,]*
 
 
 class Avoided:
-    """The PHI of one patient, which must not stand in any surrogate of that patient.
-
-    With `whole_only` a surrogate may hold a part of it, so that strings that come later seldom change one.
-    """
+    """The PHI of one patient, which must not stand in a surrogate; with `whole_only` a part of it may."""
 
     def __init__(self, known: Collection[str], *, whole_only: bool = False) -> None:
         self._strings = frozenset(fold(string) for string in known) - {""}
@@ -57,10 +54,7 @@ class Avoided:
 
 @dataclass(frozen=True, slots=True)
 class NamePart:
-    """A part of a name: characters `[start, end)` of the string, and whether it is a given name or a surname.
-
-    The role is empty for a title, a credential, `de`, `Jr.` and the like, which stay.
-    """
+    """Characters `[start, end)` of a name: a given name, a surname, or without a role a title, `de` and the like."""
 
     start: int
     end: int

@@ -1,8 +1,4 @@
-"""What is medicine in a note: doses, results, scores, units, abbreviations, drugs, genes, eponyms, ordinary words.
-
-A span that reads so, and does not read as its label, is a false alarm as likely as not. A surrogate in its place would
-be another dose or drug, and nobody would see that it was invented.
-"""
+"""Medicine taken for PHI: doses, scores, drugs, eponyms. A surrogate would be another dose, and nobody would see it."""
 
 import re
 from functools import cache
@@ -75,11 +71,7 @@ _PEOPLE = ("PATIENT", "DOCTOR")
 
 
 def reads_as_medicine(surface: str, kind: str, *, before: str, after: str, spanish: bool = False) -> bool:
-    """Whether a string of an i2b2 type reads as a dose, result, abbreviation, drug or plain word, not as that type.
-
-    `before` and `after` are the text around it. The word lists are English: in Spanish notes only numbers, units and
-    abbreviations are judged.
-    """
+    """Whether a string of an i2b2 type reads as medicine; in Spanish by numbers, units and abbreviations alone."""
     text = surface.strip()
     category = CATEGORY_OF_TYPE.get(kind, "")
     if kind in _BY_COUNT or category == "ID":

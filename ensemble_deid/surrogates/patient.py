@@ -1,7 +1,4 @@
-"""The surrogates of one patient: functions of the key, the patient, and the set of the patient's PHI.
-
-E-mail addresses, URLs and user names are in the domains that RFC 2606 reserves for examples.
-"""
+"""The surrogates of one patient, from key, patient and all its PHI; addresses are in the domains of RFC 2606."""
 
 import re
 from collections.abc import Iterable
@@ -178,10 +175,7 @@ class PatientSurrogates:
         self._web = Web(keyed, self._avoided, self.names, self._codes)
 
     def value(self, text: str, start: int, end: int, label: str, *, year: int | None = None) -> str | None:
-        """Return the surrogate for a span of the text; None where there is none, so that a tag must stand there.
-
-        `year` is that of dates without one: the latest of the note, by default of all the patient's PHI.
-        """
+        """Return the surrogate for a span, None where a tag must stand; `year` is that of dates without one."""
         surface = without_marks(text[start:end])
         kind = kind_of(label, surface)
         if not surface.strip():
@@ -232,10 +226,7 @@ class PatientSurrogates:
         return max((year for year in years if year in POSSIBLE_YEARS), default=None)
 
     def shows_great_age(self, surface: str) -> bool:
-        """Whether a date is so long before the patient's latest that, as a birth date, it shows an age over 89.
-
-        Where the PHI has an age over 89, or no date that could be that of a note, the latest may be up to a fixed year.
-        """
+        """Whether a date is so long before the patient's latest that, as a birth date, it shows an age over 89."""
         years = self.dates.years(surface, year=self.year)
         return bool(years) and min(years or [self.year]) < self._latest_possible - OLDEST
 

@@ -1,7 +1,4 @@
-"""Places of the output: towns, states and ZIP codes that fit each other, and hospitals, streets and the like.
-
-A town lies in the state that stands for its own. Of the name of a place generic words stay, the others are replaced.
-"""
+"""Places of the output: towns, states and ZIP codes that fit each other; generic words of other places stay."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -39,11 +36,7 @@ _PLAIN_IF_SMALL = frozenset(
 
 @dataclass(slots=True)
 class Geography:
-    """One patient's places in the United States, and countries; `language` es has the towns of Spain instead.
-
-    Where the notes are `open_ended`, each state has its own surrogate from the beginning, which may be one that they
-    name, too.
-    """
+    """One patient's places in the United States (es: towns of Spain), and countries; `open_ended` fixes every state."""
 
     keyed: Keyed
     avoided: Avoided
@@ -94,10 +87,7 @@ class Geography:
         return self._pick_town(surface, key, names)
 
     def zip_code(self, surface: str) -> str | None:
-        """Return a ZIP code in the state that stands for that of `surface`; None for what is no ZIP code.
-
-        In Spain it is a code of the province that stands for that of `surface`.
-        """
+        """Return a ZIP code in the state (in Spain, province) for that of `surface`; None for what is none."""
         match = _ZIP.fullmatch(surface.strip())
         if match is None:
             return None

@@ -192,10 +192,7 @@ _MARK = re.compile("\0([0-9]+)\0")
 
 @dataclass(slots=True)
 class FieldSlots:
-    """The values of a message that have a rule, and how each replacement is written.
-
-    Marks hold NUL, which no message may hold.
-    """
+    """The values of a message that have a rule, and how each is written; marks hold NUL, which no message may hold."""
 
     fields: list[Field] = field(default_factory=list, repr=False)
     makers: list[tuple[int, _Maker]] = field(default_factory=list, repr=False)

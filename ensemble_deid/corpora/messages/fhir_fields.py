@@ -42,10 +42,7 @@ _NAMED = {FieldKind.PSEUDONYM: ("value",), FieldKind.PHONE: ("value",), **dict.f
 
 @dataclass(slots=True)
 class MappedElements:
-    """Collects the fields of a resource, and renders it with their replacements.
-
-    `is_structure` and `add_text` tell whether a member of an object is a value of the standard, or text.
-    """
+    """Collects the fields of a resource and renders it; `is_structure` and `add_text` say what a member is."""
 
     rules: FieldRules
     is_structure: Callable[[JsonValue, _Path], bool]

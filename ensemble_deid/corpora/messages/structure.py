@@ -1,7 +1,4 @@
-"""Structural values of messages: what may pass unread, since it is a code of a known set or has a strict grammar.
-
-Values are checked, not the names of the fields that hold them: whatever is not known here may be PHI.
-"""
+"""Values of messages that may pass unread: codes of a known set, or of a strict grammar; all others may be PHI."""
 
 import re
 from collections.abc import Callable, Mapping

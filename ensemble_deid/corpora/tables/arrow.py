@@ -240,10 +240,7 @@ class ArrowTable(CountedByReading):
 
 @dataclass(slots=True)
 class ArrowWriter:
-    """Hands record batches to `write_batch`, rewritten, each when the last of its rows has been written.
-
-    Rows that are never written are left out.
-    """
+    """Hands rewritten record batches to `write_batch`, each after its last row; rows never written are left out."""
 
     write_batch: Callable[[Any], None]
     schema: Any

@@ -61,10 +61,7 @@ class NumericDate:
 
 @dataclass(slots=True)
 class DateOrders:
-    """The order of each column: `told` for all of them, or what `learn` found in the values of all rows.
-
-    `begun` are the orders with which earlier parts of the same table were written: they count first.
-    """
+    """The order of each column: `begun` with earlier parts of the table, `told` for all, or what `learn` found."""
 
     told: str | None = None
     found: Mapping[str, str | None] = field(default_factory=dict)
@@ -75,11 +72,7 @@ class DateOrders:
             raise ConfigError(f"the order of dates must be one of {', '.join(ORDERS)}, not {self.told[:20]}")
 
     def learn(self, names: Iterable[str], rows: Iterable[Iterable[tuple[str, Value]]]) -> None:
-        """Find the order that all values of a column have; a row is columns with their values.
-
-        `names` are columns that have an order even where no row has a value. Raises CorpusError where two orders give
-        other days.
-        """
+        """Find the order of each column from all rows. Raises CorpusError where two orders give other days."""
         fits: dict[str, Counter[str]] = {name: Counter() for name in names}
         unclear: set[str] = set()
         for row in rows:

@@ -140,11 +140,7 @@ class SqlQuery(CountedByReading):
 
     @contextmanager
     def exclusive(self) -> Iterator[bool]:
-        """Lock the new table until the block ends, for runs on any machine; False where the database has no such lock.
-
-        PostgreSQL frees its lock with the session, however that ends; `atomic.exclusive` locks a database in a file.
-        Raises ConfigError where another run writes the table.
-        """
+        """Lock the new table for runs on any machine; False without locks. ConfigError where another run has it."""
         if self.engine.dialect.name != "postgresql":
             yield self.file is not None
             return

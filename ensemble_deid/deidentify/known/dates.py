@@ -39,10 +39,7 @@ _DIECES = "treinta cuarenta cincuenta sesenta setenta ochenta noventa"
 
 
 def read_date(value: str) -> date | None:
-    """Return the day of a value such as 1950-03-05, 19500305 or 1950-03-05T00:00:00; None for any other form.
-
-    Others, such as 3/5/1950, may mean two days.
-    """
+    """Return the day of 1950-03-05, 19500305 or 1950-03-05T00:00:00; None for 3/5/1950, which may be two days."""
     match = _VALUE.fullmatch(value.strip())
     try:
         return None if match is None else date(*map(int, match.groups()))

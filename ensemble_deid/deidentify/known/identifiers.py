@@ -35,11 +35,7 @@ class InitialsIndex:
                     self._entries.setdefault("".join(sorted(chosen)), person.entry)
 
     def find(self, words: Words, evidence: Collection[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
-        """Yield the first and last word and the entry of initials beside evidence.
-
-        That is a title or a word for the patient before them; or, where they are written with full stops, one of the
-        matches `evidence` (first and last word) not more than five words away.
-        """
+        """Yield first word, last word, entry of initials after a title, or dotted within five words of `evidence`."""
         if not self._entries:
             return
         for first, last, dotted in initials_groups(words):
@@ -190,10 +186,7 @@ def _says_as_much(one: Match, other: Match) -> bool:
 
 
 class KnownIdentifiers:
-    """The known identifiers of all patients, and those that hold for every note.
-
-    The latter are indexed once, those of a patient when the patient's notes come.
-    """
+    """The known identifiers of each patient, indexed when the patient's notes come, and those for every note."""
 
     def __init__(
         self,
@@ -213,10 +206,7 @@ class KnownIdentifiers:
 
     @classmethod
     def read(cls, path: str | Path, *, labels: Collection[str]) -> "KnownIdentifiers":
-        """Read a CSV or TSV file with the columns patient_id, kind and value; `labels` are the model's.
-
-        Raises CorpusError, which names the file and the line, and quotes no value.
-        """
+        """Read a CSV or TSV file with the columns patient_id, kind and value. CorpusError names file and line only."""
         file = SiteFile.read(path)
         by_patient: dict[str, list[Identifier]] = {}
         for_all: list[Identifier] = []
@@ -258,10 +248,7 @@ class KnownIdentifiers:
         return patient in self._by_patient
 
     def avoided(self, patient: str | None) -> Iterator[str]:
-        """Yield the values that are known of a patient, and the parts of names, which no surrogate may equal.
-
-        Dates are none of them: shifts that keep intervals may lead to any day.
-        """
+        """Yield a patient's known values and parts of names, which no surrogate may equal; dates may be any day."""
         for identifier in () if patient is None else self._by_patient.get(patient, ()):
             if identifier.kind.matching is Matching.DATE:
                 continue

@@ -1,8 +1,4 @@
-"""One span in the place of those that overlap, with a label under which nothing known is handed out.
-
-Where the style of a label shows what its spans hold (`keep`, `year`, `cap-age`, `zip3`), a label that hides it comes
-first; among labels of the same sort the ranks decide.
-"""
+"""One span in the place of those that overlap: a label whose style hides comes first, then the ranks decide."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -80,10 +80,7 @@ _MOST_SEEN = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """The parts of a name, folded, in the order in which they were given; particles such as `de` are apart.
-
-    `entry` is the number of the value that it comes from.
-    """
+    """The folded parts of a name in order, particles such as `de` apart; `entry` numbers the value it comes from."""
 
     parts: tuple[str, ...] = field(repr=False)
     particles: frozenset[str] = field(repr=False)

@@ -35,10 +35,7 @@ class AllowList:
 
     @classmethod
     def read(cls, path: str | Path) -> "AllowList":
-        """Read a text file with a string a line; empty lines and those that begin with # are left out.
-
-        Raises CorpusError, naming file and line.
-        """
+        """Read a file with a string a line, without empty lines and `#` comments. CorpusError names file and line."""
         file = SiteFile.read(path)
         lines: dict[str, int] = {}
         for number, line in enumerate(file.text.split("\n"), start=1):
@@ -66,10 +63,7 @@ class DenyList:
 
     @classmethod
     def read(cls, path: str | Path, *, labels: Collection[str]) -> "DenyList":
-        """Read a CSV or TSV file with the columns label and value.
-
-        A label is known, or the site's own: a row without a value declares it. Raises CorpusError, with file and line.
-        """
+        """Read rows of label and value; one without a value declares a label. CorpusError names file and line."""
         file = SiteFile.read(path)
         entries: dict[str, tuple[str, int]] = {}
         rows, known = list(file.rows(("label", "value"))), known_labels().union(labels)
@@ -146,10 +140,9 @@ class SiteLists:
         strict: bool = False,
         labels: Collection[str],
     ) -> "SiteLists":
-        """Read the files (docs/known.md); `labels` are those of the model.
+        """Read the files for a model's `labels`; `strict` withholds a note that still holds a known identifier.
 
-        With `strict`, a note in whose output a known identifier is left is withheld. Raises CorpusError, which names
-        the file and the line, and ConfigError for `strict` without known identifiers.
+        Raises CorpusError, which names file and line, and ConfigError for `strict` without known identifiers.
         """
         if strict and known is None:
             raise ConfigError("strict: needs known identifiers to look for in the output")

@@ -100,10 +100,7 @@ class SiteFile:
         return cls(Path(path), text, hashlib.sha256(data).hexdigest()[:8])
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-        """Yield the line of each row, and its cells in the order of `columns`; other columns are not read.
-
-        Raises CorpusError for a missing column, and for a row with too many or too few cells.
-        """
+        """Yield the line and the cells of `columns` of each row. CorpusError for a missing column or a broken row."""
         delimiter = _DELIMITERS.get(self.path.suffix.lower())
         if delimiter is None:
             raise CorpusError(f"{self.path}: must be a table whose name ends in .csv or .tsv")

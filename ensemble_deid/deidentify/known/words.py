@@ -62,10 +62,7 @@ class Words:
         return self.reading.original(self.starts[first], self.ends[last])
 
     def misread(self) -> Iterator[tuple[int, int, str]]:
-        """Yield the first and the last word of each run of letters and digits, and what it may be read as.
-
-        `Str0ng` is `strong`, `482l3` is `48213`; for 1 there are two letters.
-        """
+        """Yield the words of each run of letters and digits, and what it may be read as: `482l3` as `48213`."""
         first = 0
         for last in range(len(self)):
             if last + 1 < len(self) and self.starts[last + 1] == self.ends[last]:

@@ -212,10 +212,7 @@ def possible_repeats(mentions: Sequence[Sequence[Any]], left: str, known: Known,
 
 
 def _mentions(text: str, spans: Sequence[Span], known: Known) -> list[list[Any]]:
-    """Return each span as its surrogate sees it: string, label, titles before it, state after it, if it is a repeat.
-
-    Then its score, 0 for a repeat, which is as sure as what it repeats; and if it reads as medicine.
-    """
+    """Return each span: string, label, titles before, state after, if a repeat, score (0 for a repeat), if medicine."""
     reading, usual, found = read(text, usual_case=False), read(text), list[list[Any]]()
     for span, here, there in zip(spans, reading.spans(spans), usual.spans(spans), strict=True):
         if here is None:

@@ -181,10 +181,7 @@ class Night:
         return id is None or self.store.tag("note", id) in self.todo
 
     def id_of(self, record: Record) -> str | None:
-        """Return a record's id; None where it can neither be read nor named. Raises CorpusError for a note without one.
-
-        A row without note and id is known by its cells.
-        """
+        """Return a record's id, None for one unread and unnamed. Raises CorpusError for a note without an id."""
         if record.id is not None and record.is_note:
             return str(record.id)
         named = self.source.format == "files" or isinstance(self.source, SeveralTables)
@@ -202,10 +199,7 @@ class Night:
         raise CorpusError(f"{record.name}: has no id: a project knows notes by --id-column, or by their files")
 
     def row(self, record: Record) -> KeptNote | None:
-        """Return a record of the input as the store knows it, before anything is known of its output.
-
-        One without a note is written every time; its facts about the patient are kept.
-        """
+        """Return a record as the store knows it before its output; one without a note tells facts of its patient."""
         id = None if record.blank else self.id_of(record)
         if id is None:
             return None

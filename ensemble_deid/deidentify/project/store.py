@@ -54,10 +54,7 @@ class KeptNote:
 
 @dataclass(frozen=True, slots=True)
 class ReplacedOutput:
-    """An output that another one replaced: of which note, why, and the hashes of both.
-
-    Where a note came to another patient, `outs` are the places of its outputs, for the one whose they were or are.
-    """
+    """An output that another one replaced; `outs` are its places where the note came to another patient."""
 
     patient: str
     night: int
@@ -162,10 +159,9 @@ class Store:
 
     @contextmanager
     def changing(self, *, nights: int = 0, purge: bool = False) -> Iterator["Commit"]:
-        """Provide a transaction that changes the project, at the end of one or no night; other processes wait for it.
+        """Provide a transaction, at the end of one or no night; others wait. ConfigError for another release.
 
-        With `purge`, a database in a file keeps no byte of deleted rows. Raises ConfigError where the release is
-        another one by now.
+        With `purge`, a database in a file keeps no byte of deleted rows.
         """
         project = self._tables[0]
         with _errors(), self._engine.begin() as connection:
@@ -192,10 +188,7 @@ class Store:
             )
 
     def rotate(self, new: Key) -> int:
-        """Seal what is known with a new key, forget what was handed out, and return the number of the release.
-
-        Raises ConfigError where the key is the old one.
-        """
+        """Seal what is known with a new key, forget outputs, and return the release. ConfigError for the old key."""
         if new.id == self.key.id:
             raise ConfigError("the new release needs another key: old and new could be joined")
         project, notes, changes = self._tables
@@ -270,10 +263,7 @@ class Commit:
         return {tuple(row) for row in self.connection.execute(query.distinct())}
 
     def settle(self, settings: dict[str, Any], orders: Mapping[str, str], authorities: Iterable[str]) -> None:
-        """Record what the release has in common: also the orders of its date columns, the authority of its ids.
-
-        Raises ConfigError for others.
-        """
+        """Record what the release has in common, also date orders and authority. Raises ConfigError for others."""
         self.store.check_settings(settings)
         begun = self.store.orders
         for name in begun.keys() & orders.keys():
@@ -304,10 +294,7 @@ class Commit:
         self.connection.execute(self.store._tables[2].insert().values(**values))
 
     def forget(self, name: str) -> list[tuple[str, str]]:
-        """Remove all rows and changes of a patient; return name and place of each output that was or may be written.
-
-        Names are those of this release. Raises ConfigError where no note of the patient is known.
-        """
+        """Remove a patient's rows and changes; return name and place of each output. ConfigError for nobody known."""
         patient = self.store.tag("patient", name)
         rows, changes = list(self.rows(patients=[patient])), self.store._changes(self.connection, patient)
         if not rows and not changes:

@@ -46,14 +46,7 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class Replacer:
-    """Replaces PHI; every result is a function of key, scope, styles and input, so that processes can share the work.
-
-    >>> from ensemble_deid import Document, Span
-    >>> from ensemble_deid.deidentify.replacement import Replacer
-    >>> replacer = Replacer.from_options("tag")
-    >>> replacer.replace(Document("note-1", "Seen by Dr. Strong.", (Span(12, 18, "DOCTOR"),))).text
-    'Seen by Dr. [DOCTOR].'
-    """
+    """Replaces PHI; every result is a function of key, scope, styles and input: processes can share the work."""
 
     styles: Styles
     key: Key
@@ -189,10 +182,7 @@ class Replacer:
     def shown_years(
         self, value: str, *, patient: str, taken: Collection[str] = (), spanish: bool = False
     ) -> list[int] | None:
-        """Return the years that a date names; None where it is no date, or shows an age over 89 as a birth date.
-
-        The options are those of `shift_date`: a date is old beside the latest year of the patient's PHI.
-        """
+        """Return the years that a date names, read as by `shift_date`; None for no date, or a great age."""
         surrogates = self._surrogates(patient, frozenset(taken), spanish=spanish)
         if surrogates.shows_great_age(value):
             return None

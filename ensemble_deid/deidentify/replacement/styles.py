@@ -32,8 +32,7 @@ _ONLY_PER_LABEL = ("keep", *COARSE)
 class Styles:
     """A default style, and those of labels and categories; `settings` are those of `[surrogates]` in a policy.
 
-    `operators` has the callables behind those styles that are none of ours. `names` are those of labels and categories
-    in the output, where they are others.
+    `operators` has the callables behind styles, `names` what labels and categories are called in the output.
     """
 
     default: str = "tag"
@@ -59,10 +58,7 @@ class Styles:
         return frozenset({self.default, *self.by_label.values()})
 
     def to_json(self) -> dict[str, Any]:
-        """Return what a run and a project record: what a policy says now, since its file may change.
-
-        Raises ConfigError for an operator of which nothing would show that it changed.
-        """
+        """Return what a run and a project record. Raises ConfigError for an operator whose changes nothing shows."""
         styles: dict[str, Any] = {"default": self.default, "by_label": dict(sorted(self.by_label.items()))}
         if self.operators:
             styles["operators"] = {name: _recorded(name, self.operators[name]) for name in sorted(self.operators)}
@@ -96,10 +92,7 @@ def make_styles(
     settings: Mapping[str, bool | float] | None = None,
     rename: Mapping[str, str] | None = None,
 ) -> Styles:
-    """Join a policy (a name or a TOML file), a default style, and those of labels; the later ones win.
-
-    A style may be an operator. Raises ConfigError for a style, label or setting that does not exist.
-    """
+    """Join a policy, a default style and those of labels; later ones win. ConfigError for what does not exist."""
     content: dict[str, Any] = {}
     place = "styles" if policy is None else str(policy)
     if policy is not None:

@@ -38,10 +38,7 @@ class Values:
     _numbers: dict[str, tuple[dict[str, int], dict[str, int]]] = field(init=False, default_factory=dict, repr=False)
 
     def of(self, span: Span, surface: str) -> str:
-        """Return the value of a span, which stood so in the note; a tag where its style has none.
-
-        So PHI never stays by accident.
-        """
+        """Return the value of a span, which stood so in the note; a tag where its style has none: no PHI stays."""
         style = self.styles.of(span.label)
         if style.startswith(FIXED):
             return style.removeprefix(FIXED)
