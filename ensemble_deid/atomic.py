@@ -1,9 +1,4 @@
-"""Write a file or a folder whole or not at all.
-
-What is written gets a temporary name beside its place, and is moved there when it is complete. The temporary name says
-whose it is, and the file is locked while its writer lives: `remove_stale` deletes what a killed process left behind,
-and nothing else.
-"""
+"""Write a file or folder whole or not at all, under a temporary, locked name that `remove_stale` finds after a kill."""
 
 import errno
 import hashlib
@@ -95,11 +90,7 @@ def folder_atomically(place: Path) -> Iterator[Path]:
 
 
 def write_files_atomically(contents: Mapping[Path, bytes]) -> None:
-    """Write several files that belong together: all of them, or none. Raises OSError, which names the file.
-
-    When one cannot be moved into place after another was, all of them are removed, also those of the same names that
-    stood there before: what is left is never half new and half old.
-    """
+    """Write several files, all or none of them; where one cannot be moved, the others go. OSError names the file."""
     with ExitStack() as stack:
         unfinished = {path: stack.enter_context(_written(path, data)) for path, data in contents.items()}
         moved = False
@@ -243,11 +234,10 @@ def _lock(handle: int) -> bool:
 
 @contextmanager
 def exclusive(*places: Path) -> Iterator[list[Path]]:
-    """Lock files and folders that are to be written, whatever they are called by; they need not exist yet.
+    """Lock files and folders that are to be written; give those on file systems without locks.
 
-    Gives the places on file systems without locks, where nothing keeps another run out. The lock is a hidden file
-    beside each place, or in a folder beside which none can be made; the system frees it when its process ends, however
-    that happens. Raises ConfigError where another process writes there, and OSError.
+    The lock is a hidden file beside each place, or in a folder beside which none can be made; the system frees it
+    with its process. Raises ConfigError where another process writes there, and OSError.
     """
     unlocked: list[Path] = []
     with ExitStack() as stack:

@@ -1,8 +1,4 @@
-"""Every option of training, in one place, as validated, frozen models.
-
-An unknown key or a wrong value raises ConfigError, which names the key (and for an unknown one the nearest known key),
-whether a configuration is read from a file or constructed in Python. The sections are in `config_sections.py`.
-"""
+"""Every option of training as validated, frozen models; ConfigError names a wrong key, and the nearest known one."""
 
 import json
 import tomllib

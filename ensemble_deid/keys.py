@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ensemble_deid.atomic import write_new_private_file, write_text_atomically
-from ensemble_deid.errors import ConfigError
+from ensemble_deid.errors import ConfigError, needs_extra
 from ensemble_deid.parsing import read_text
 
 if TYPE_CHECKING:
@@ -165,13 +165,11 @@ def _read_keys(path: str | Path) -> list[tuple[str | None, Key]]:
 # line `NAME: ed25519 HEX`. A file of trusted keys has such lines. A signature is the line `ed25519 HEX HEX`: the public
 # key and the signature. It is valid only under a key of the file: anyone can make a key.
 
-
 PUBLIC_SUFFIX = ".pub"
 """What the name of the public key's file has at its end."""
 _SIGNATURE = re.compile(r"ed25519 (?P<public>[0-9a-f]{64}) (?P<signature>[0-9a-f]{128})\n?")
 _PUBLIC = re.compile(r"(?P<name>[\w.-]{1,40}):[ \t]+ed25519 (?P<public>[0-9a-f]{64})")
 _HOW_TO_SIGN = "`ensemble-deid keygen FILE --signing` makes a pair"
-_EXTRA = "signatures need an extra: pip install 'ensemble_deid[signing]'"
 
 
 def key_fingerprint(public: str) -> str:
@@ -188,11 +186,9 @@ class SigningKey:
     @classmethod
     def from_file(cls, path: str | Path) -> "SigningKey":
         """Read a private key. Raises ConfigError, without quoting the file."""
-        try:
+        with needs_extra("signing", "a signature"):
             from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
             from cryptography.hazmat.primitives.serialization import load_pem_private_key
-        except ImportError:
-            raise ConfigError(_EXTRA) from None
         key: object
         try:
             key = load_pem_private_key(Path(path).read_bytes(), password=None)
@@ -216,11 +212,9 @@ class SigningKey:
 
 def make_signing_key(path: Path) -> SigningKey:
     """Write a new pair: the private key to `path`, the public one beside it. Raises ConfigError where either exists."""
-    try:
+    with needs_extra("signing", "a signature"):
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    except ImportError:
-        raise ConfigError(_EXTRA) from None
     beside = path.with_name(path.name + PUBLIC_SUFFIX)
     made = Ed25519PrivateKey.generate()
     pem = made.private_bytes(
@@ -260,11 +254,9 @@ class TrustedKeys:
 
     def check(self, signature: str, purpose: str, content: bytes) -> str:
         """Return the signer's name and fingerprint. Raises ConfigError for anything but a trusted, valid signature."""
-        try:
+        with needs_extra("signing", "a signature"):
             from cryptography.exceptions import InvalidSignature
             from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-        except ImportError:
-            raise ConfigError(_EXTRA) from None
         match = _SIGNATURE.fullmatch(signature)
         if match is None:
             raise ConfigError("damaged: not a signature")

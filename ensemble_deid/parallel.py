@@ -65,11 +65,7 @@ def in_processes(calls: Iterable[Call], *, jobs: int, ordered: bool = True, ahea
 
 
 def in_each_process(call: Call, *, jobs: int) -> Any:
-    """Let each of the processes that `in_processes` will use run a `delayed` call, and return one's result.
-
-    It is for what every process has to do before its first call, such as loading a model. Raises what the call raises,
-    but only when all processes have ended it: those that are stopped while they begin upset their manager.
-    """
+    """Run a `delayed` call, such as loading a model, in each process, and return one's result. Raises when all end."""
     function, args, options = call
     outcomes = list(in_processes([delayed(_result_or_error)(function, args, options)] * jobs, jobs=jobs))
     for outcome in outcomes:

@@ -1,9 +1,8 @@
 """Training that gives the same model on another machine, as far as possible.
 
-Numerical libraries choose their code by the processor they find, and sums in another order differ in their last digits;
-after some epochs that is a different network. `pinned_environment` ties the libraries to AVX2, which all x86-64
-processors of the last decade have. The variables only count when they are set before the libraries are loaded, so
-`train --reproducible` starts itself again with them.
+Libraries choose their code by the processor, and sums in another order differ in their last digits.
+`pinned_environment` ties them to AVX2; its variables count only before libraries are loaded, so `train --reproducible`
+starts itself again.
 """
 
 import os

@@ -39,7 +39,6 @@ from ensemble_deid.note.span import Span
 # Offsets are UTF-16 code units, since Doccano counts as its JavaScript editor does (its issue 2290), unless a project
 # counts grapheme clusters: nothing in the file says so.
 
-
 LABEL_FIELDS = ("label", "labels", "entities")
 
 
@@ -98,7 +97,6 @@ def render_doccano_note(document: Document) -> str:
 # Offsets are code points, as Label Studio's own tests have them; older versions counted UTF-16 code units. A region has
 # its own `text`, by which the two are told apart where they differ: a task is read in UTF-16 units where all its
 # regions agree with their text in them and not all of them do in code points.
-
 
 _CONTROL, _OBJECT = "label", "text"
 """The names of the tags in the labelling configuration that goes with what is written."""

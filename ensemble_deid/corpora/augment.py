@@ -5,7 +5,7 @@ For training only: what is learned must not depend on the form of one site (`res
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from ensemble_deid.note.tokens import tokenize
 from ensemble_deid.seeds import generator
 
 # Changes of a note's form that keep its gold spans: header, formats of numbers, field names, lines, typing, case.
-
 
 LONGEST_HEADER = 800
 """Characters within which the blank line must come that ends a header."""
@@ -196,45 +195,39 @@ def _cased(character: str, *, upper: bool) -> str:
     return changed if len(changed) == 1 else character
 
 
-@dataclass(frozen=True, slots=True)
-class Donors:
-    """The notes of other sites than that of the note at hand, from which headers and formats are taken."""
-
-    notes: Sequence[Document]
-
-    def draw(self, note: Document, rng: np.random.Generator) -> Document | None:
-        """Return a note of another site, None if there is none; unknown sites count as the patient's own."""
-        others = [other for other in self.notes if (other.site or other.patient) != (note.site or note.patient)]
-        return others[int(rng.integers(len(others)))] if others else None
+def _donor(note: Document, notes: Sequence[Document], rng: np.random.Generator) -> Document | None:
+    """Return a note of another site, None if there is none; unknown sites count as the patient's own."""
+    others = [other for other in notes if (other.site or other.patient) != (note.site or note.patient)]
+    return others[int(rng.integers(len(others)))] if others else None
 
 
-def _formats(note: Document, donors: Donors, rng: np.random.Generator) -> Document:
-    shapes = number_formats(donors.notes, other_than=note)
+def _formats(note: Document, notes: Sequence[Document], rng: np.random.Generator) -> Document:
+    shapes = number_formats(notes, other_than=note)
     return apply_edits(note, reformatted(note, shapes, rng))
 
 
-CHANGES: Mapping[str, Callable[[Document, Donors, np.random.Generator], Document]] = {
-    "headers": lambda note, donors, rng: exchange_header(note, donors.draw(note, rng)),
+CHANGES: Mapping[str, Callable[[Document, Sequence[Document], np.random.Generator], Document]] = {
+    "headers": lambda note, notes, rng: exchange_header(note, _donor(note, notes, rng)),
     "formats": _formats,
-    "labels": lambda note, donors, rng: apply_edits(note, dropped_labels(note, rng)),
-    "sentences": lambda note, donors, rng: apply_edits(note, dropped_sentences(note, rng)),
-    "wrap": lambda note, donors, rng: apply_edits(note, rewrapped(note, rng)),
-    "bare-names": lambda note, donors, rng: apply_edits(note, bare_names(note, rng)),
-    "other-names": lambda note, donors, rng: apply_edits(note, refilled_names(note, rng)),
-    "dictation": lambda note, donors, rng: apply_edits(note, dictated(note, rng)),
-    "bars": lambda note, donors, rng: apply_edits(note, barred(note, rng)),
-    "scan": lambda note, donors, rng: apply_edits(note, scanned(note, rng)),
-    "noise": lambda note, donors, rng: apply_edits(note, typing_errors(note, rng)),
-    "case": lambda note, donors, rng: folded_case(note, rng),
-    "form": lambda note, donors, rng: _other_form(note, donors, rng),
+    "labels": lambda note, notes, rng: apply_edits(note, dropped_labels(note, rng)),
+    "sentences": lambda note, notes, rng: apply_edits(note, dropped_sentences(note, rng)),
+    "wrap": lambda note, notes, rng: apply_edits(note, rewrapped(note, rng)),
+    "bare-names": lambda note, notes, rng: apply_edits(note, bare_names(note, rng)),
+    "other-names": lambda note, notes, rng: apply_edits(note, refilled_names(note, rng)),
+    "dictation": lambda note, notes, rng: apply_edits(note, dictated(note, rng)),
+    "bars": lambda note, notes, rng: apply_edits(note, barred(note, rng)),
+    "scan": lambda note, notes, rng: apply_edits(note, scanned(note, rng)),
+    "noise": lambda note, notes, rng: apply_edits(note, typing_errors(note, rng)),
+    "case": lambda note, notes, rng: folded_case(note, rng),
+    "form": lambda note, notes, rng: _other_form(note, notes, rng),
 }
 """The changes by name, in the order in which several of them are made; `form` draws one of `FORMS` for each note."""
 FORMS = ("case", "case", "scan", "scan", "dictation", "dictation", "dictation", "wrap", "bars", "")
 
 
-def _other_form(note: Document, donors: Donors, rng: np.random.Generator) -> Document:
+def _other_form(note: Document, notes: Sequence[Document], rng: np.random.Generator) -> Document:
     name = FORMS[int(rng.integers(len(FORMS)))]
-    return CHANGES[name](note, donors, rng) if name else note
+    return CHANGES[name](note, notes, rng) if name else note
 
 
 def copies_for_training(
@@ -258,15 +251,14 @@ def augment_corpus(documents: Sequence[Document], *, changes: Sequence[str], cop
         )
     if copies < 1:
         raise ConfigError(f"copies must be at least 1, not {copies}")
-    donors = Donors(documents)
-    return [_copy(note, donors, changes, copy, seed=seed) for copy in range(1, copies + 1) for note in documents]
+    return [_copy(note, documents, changes, copy, seed=seed) for copy in range(1, copies + 1) for note in documents]
 
 
-def _copy(note: Document, donors: Donors, changes: Sequence[str], copy: int, *, seed: int) -> Document:
+def _copy(note: Document, notes: Sequence[Document], changes: Sequence[str], copy: int, *, seed: int) -> Document:
     changed = note
     for name, change in CHANGES.items():
         if name in changes:
-            changed = change(changed, donors, generator(seed, f"augment {name} {copy} {note.id}"))
+            changed = change(changed, notes, generator(seed, f"augment {name} {copy} {note.id}"))
     return replace(
         changed,
         id=f"{note.id}-a{copy}",

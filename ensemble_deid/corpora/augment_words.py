@@ -14,7 +14,6 @@ from ensemble_deid.word_tables import listed_words
 
 # What a speech recogniser writes: punctuation, numbers and dates in words, names spelled letter by letter.
 
-
 _MONTHS = "January February March April May June July August September October November December".split()
 _NUMBERS = frozenset("PHONE FAX ZIP MEDICALRECORD IDNUM ACCOUNT HEALTHPLAN SSN LICENSE DEVICE".split())
 _NUMERIC_DATE = re.compile(r"(\d{1,2})[/-](\d{1,2})(?:[/-](\d{4}|\d{2}))?")
@@ -94,7 +93,6 @@ def dictated(note: Document, rng: np.random.Generator) -> list[Edit]:
 # Training notes mostly write `Dr. Marcia Hidalgo, MD`; many real ones write `Hidalgo agrees`. Sequence models that
 # learn from the first kind alone rely on the title. The edits leave field names and headers (`Attending: Dr. Hidalgo`)
 # alone.
-
 
 NAME_LABELS = frozenset({"DOCTOR", "PATIENT"})
 TITLE = re.compile(r"\b(?:Drs?|Mr|Mrs|Ms|Miss|Prof|Nurse|Sister|Fr|Rev|Sgt)\.?[ \t]+$", re.IGNORECASE)

@@ -140,7 +140,6 @@ def _infons_of(document: Document) -> dict[str, str]:
 
 # JSON, as the library `bioc` and PubTator write it.
 
-
 JSON_START = (
     '{"bioctype": "BioCCollection", "source": "ensemble_deid", "date": "", "key": "", "version": "1.0", "infons": {},\n'
     '"documents": [\n'
@@ -184,7 +183,6 @@ def render_bioc_json_note(document: Document) -> str:
 
 
 # XML: the same objects as elements.
-
 
 XML_START = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<collection>\n<source>ensemble_deid</source>\n<date></date>\n<key></key>\n'

@@ -98,7 +98,6 @@ def metadata_field(entry: dict[str, Any], place: str) -> dict[str, str]:
 
 # What annotation tools keep beside a note's text: its id, patient, site and metadata, under names of our own.
 
-
 NOTE_ID = "note_id"
 
 
@@ -123,7 +122,6 @@ def note_of_fields(fields: dict[str, Any], text: str, fallback_id: str, place: s
 
 
 # Offsets in UTF-16 code units, in which tools written in Java and JavaScript count, and in code points, as here.
-
 
 _LAST_OF_ONE_UNIT = "\uffff"
 

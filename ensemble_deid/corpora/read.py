@@ -28,7 +28,6 @@ from ensemble_deid.resources import data_directory
 
 # Find the files that a corpus argument refers to, and their format.
 
-
 DEMO_SPLITS = ("train", "dev", "test", "site")
 SUFFIXES = tuple(sorted({known.suffix for known in FORMATS.values()}))
 _ROOT = re.compile(rb"<\s*(?![?!])([A-Za-z_][\w.-]*)")
@@ -266,11 +265,7 @@ def read_corpus(path: Path | str, *, format: str | None = None, gold: bool = Tru
 def iterate_notes(
     location: Location, *, gold: bool = False, file_names: bool = False
 ) -> Iterator[Document | CorpusError]:
-    """Yield every note of a located corpus, or the error that names it, one at a time, going on after a bad one.
-
-    With `file_names`, an id that cannot be a file name makes its note a bad one. Whatever lies in the folder but cannot
-    be read, folders included, is an error of its own: it may hold notes.
-    """
+    """Yield every note, or the error that names it: what cannot be read, or with `file_names` cannot name a file."""
     for name, outcome in _outcomes(location, gold):
         if isinstance(outcome, CorpusError):
             outcome.note = name

@@ -26,11 +26,9 @@ _DIGIT = re.compile(r"\d")
 def resample_corpus(documents: Sequence[Document], *, copies: int, seed: int) -> list[Document]:
     """Return `copies` resampled copies of the notes, copy by copy in the order given, without the originals.
 
-    Copy c of note `101-01` is called `101-01-c<c>` and belongs to the same patient, so that folds keep them together.
-    A corpus with MEDDOCAN labels is taken to be Spanish, any other English. Overlapping spans are replaced as one, with
-    the label of the longest. What has no surrogate (the type OTHER, an age) is replaced by another value of the same
-    label and form from the corpus; an age whose form no other age has stays. The result depends only on the notes and
-    the seed. Raises ConfigError if `copies` is below one.
+    Copy c of note `101-01` is called `101-01-c<c>`, of the same patient. MEDDOCAN labels make a corpus Spanish.
+    Overlapping spans are replaced as one, with the label of the longest; what has no surrogate (the type OTHER, an
+    age) by another value of its label and form. Raises ConfigError if `copies` is below one.
     """
     if copies < 1:
         raise ConfigError(f"copies must be at least 1, not {copies}")

@@ -28,7 +28,6 @@ from ensemble_deid.note.span import Span
 # Offsets count characters of the decoded .txt file, including CRs and a byte order mark. Relations, attributes, events
 # and notes in the .ann file are ignored. A discontinuous span (`0 5;8 12`) becomes one span per fragment.
 
-
 _PLACE = re.compile(r"(\S+) (-?[0-9]{1,12} -?[0-9]{1,12}(?:;-?[0-9]{1,12} -?[0-9]{1,12})*)")
 _LABEL = re.compile(r"[^\s;]+")
 _BLANKS = str.maketrans("\t\n\r", "   ")
@@ -85,7 +84,6 @@ def render_brat_note(document: Document) -> dict[str, str]:
 # `entity`, where they are there, must be the note's name and the text at the place. Each note is of another patient
 # (Dernoncourt et al. 2017, JAMIA 24:596).
 
-
 _NEEDED = ("start", "stop", "entity_type")
 _OFFSET = re.compile(r"[0-9]{1,9}")
 
@@ -141,7 +139,6 @@ def _read_span(row: Mapping[str | None, str | list[str] | None], place: str, nam
 # stands between a line `START_OF_RECORD=patient||||note||||` and a line `||||END_OF_RECORD`. In `id.phi` a line
 # `Patient 1<TAB>Note 1` is followed by a line for each place, `start<TAB>start<TAB>end`: characters from the first one
 # after the line that opens the record, the end not included. The file has no types, so every place is labelled `PHI`.
-
 
 _OPENING = re.compile(r"START_OF_RECORD=(\d{1,9})\|\|\|\|(\d{1,9})\|\|\|\|\s*")
 _CLOSING = "||||END_OF_RECORD"

@@ -121,7 +121,6 @@ def corpus_statistics(corpus: Corpus | Iterable[Document]) -> CorpusStatistics:
 
 # Two tables of corpus statistics as in publications: size, and PHI by category and type, for one or several splits.
 
-
 _COLUMNS = ("spans", "share", "unique", "unseen")
 _SIZES: Mapping[str, Callable[[CorpusStatistics], str]] = {
     "sites": lambda split: f"{split.sites:,}",

@@ -28,7 +28,6 @@ from ensemble_deid.note.span import Span
 # The text is what an XML 1.0 parser returns for `<TEXT>`: a literal CR LF or CR is one LF, a character reference
 # `&#13;` is a CR. Offsets count characters (code points) of that text.
 
-
 _INTEGER = re.compile(r"-?[0-9]{1,12}")
 _ATTRIBUTE_NAME = re.compile(r"(?!xml)[A-Za-z_][A-Za-z0-9_.-]*")
 _PATIENT, _SITE = "patient", "site"
@@ -143,7 +142,6 @@ def _attributes(attributes: Mapping[str, str], name: str) -> str:
 #
 # Source: Stubbs and Uzuner 2015 (J Biomed Inform 58 Suppl:S20-S29). A file `XXX-YY.xml` is note YY of patient XXX.
 
-
 I2B2 = XmlScheme(
     name="i2b2",
     root="deIdi2b2",
@@ -160,7 +158,6 @@ I2B2 = XmlScheme(
 #
 # Notes made from the same article differ in the last number of their names (`S0004-06142005000500011-1`, `-2`). They
 # may describe the same people, so the id up to the last hyphen serves as the patient, and folds keep them together.
-
 
 _ARTICLE_AND_NOTE = re.compile(r"(.+)-[0-9]+")
 
@@ -180,7 +177,6 @@ MEDDOCAN = XmlScheme(
 #
 # Source: Uzuner et al. 2007 (JAMIA 14:550-563). A file is `<ROOT>` with `<RECORD ID="...">`s, each with a `<TEXT>` in
 # which `<PHI TYPE="...">` encloses PHI. Each record is of another patient.
-
 
 I2B2_2006_ROOT = "ROOT"
 _I2B2_2006_TYPES = ("PATIENT", "DOCTOR", "HOSPITAL", "ID", "DATE", "LOCATION", "PHONE", "AGE")

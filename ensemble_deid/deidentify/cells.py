@@ -130,11 +130,7 @@ class Cells:
         return int(new) if isinstance(value, int) else new
 
     def _permuted(self, value: int, kind: str, bits: int) -> int:
-        """Return another integer of the same few bits, and a different one for each: hashes would meet.
-
-        A keyed permutation puts all integers of that size into an order, in which each becomes the one after it, so
-        that none stays. No patient becomes 0, which stands for nobody.
-        """
+        """Return another integer of so few bits, the next in a keyed order: hashes would meet. No patient becomes 0."""
         if not 0 <= value < 1 << bits:
             raise CorpusError(f"an integer id is negative or has more than {bits} bits: its column leaves no room")
         keyed = Keyed(self.replacer.key.secret, (self.replacer.scope, "pseudonym", kind, f"{bits} bits"))

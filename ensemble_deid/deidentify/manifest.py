@@ -1,9 +1,7 @@
 """The files of a run: its manifest, what was replaced where, and what was withheld and why; writing and verifying them.
 
-The manifest says what went in, what came out, and with what; each line holds the hash of the line before it,
-so nobody can change, add or take out a line without changing all that follow, the last of which is printed at the end
-of the run. Nothing in it is text of a note, and digests of what was read are HMACs under the run's key (`Key`), so that
-nobody without the key can test a guess.
+Each line of the manifest holds the hash of the line before it, so none can be changed, added or taken out unseen; the
+last hash is printed. Nothing in it is text of a note; what was read is there as HMACs under the run's key.
 """
 
 import hashlib

@@ -1,8 +1,7 @@
 """What a run has found so far, on disk: offsets and labels without text, so that a broken run can go on.
 
-A line for each list of notes that were processed together. A line that was not written whole, because the run was
-killed, does not count. Texts are known again by HMACs under the run's key; a key that nobody keeps is in a private file
-beside the offsets until the run ends.
+A line holds notes that were processed together; one not written whole does not count. Texts are known by HMACs; a key
+that nobody keeps is in a private file beside the offsets until the run ends.
 """
 
 import json

@@ -1,14 +1,10 @@
-"""The pass over notes: all that happens to a note after the model has read it, the same at every door.
-
-There are two scopes. A note alone knows only what was found in itself; of all notes of a patient that a door receives
-together, each knows what was found in any of them.
-"""
+"""The pass over a note, the same at every door: it knows what was found in itself, or in all notes of its patient."""
 
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypedDict
+from dataclasses import asdict, dataclass, field, replace
+from typing import TypedDict, cast
 
 from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.deidentify.gate import ACCEPTED, CHANGED, Gate
@@ -89,17 +85,7 @@ class DeidentificationResult:
         >>> DeidentificationResult("Well.").to_dict()
         {'text': 'Well.', 'error': None, 'spans': [], 'known_left': 0, 'counts': {}}
         """
-        spans = [
-            SpanDict(
-                start=span.start,
-                end=span.end,
-                new_start=span.new_start,
-                new_end=span.new_end,
-                label=span.label,
-                score=rounded(span.score),
-            )
-            for span in self.replaced
-        ]
+        spans = [cast("SpanDict", asdict(replace(span, score=rounded(span.score)))) for span in self.replaced]
         counts = dict(self.counts)
         return ResultDict(text=self.text, error=self.error, spans=spans, known_left=self.known_left, counts=counts)
 
@@ -151,9 +137,8 @@ def failure_of(error: Exception, step: str = "processing") -> str:
 class NotePass:
     """One pass over the notes of one scope: `learn` from each of them first, then `finish` each.
 
-    Notes come as `Deidentifier.read_notes` returns them, before the model's inclusion list. A note that cannot be
-    processed whole, or that the gate holds back, has a result with an error; without a gate (in measurements) all pass.
-    What was found in a note held back is searched in the patient's other notes all the same.
+    Notes come as `Deidentifier.read_notes` returns them. One that cannot be processed whole, or that the gate holds
+    back, has a result with an error; what was found in it is searched in the patient's others all the same.
     """
 
     options: RunOptions

@@ -29,11 +29,7 @@ Report = Callable[[RunProgress], None]
 
 
 def predict_here(ensemble: Ensemble, notes: Iterable[Note], options: PredictionOptions) -> Iterator[list[Note]]:
-    """Yield the notes, in order, with the spans found, those together in a list that were processed together.
-
-    Spans of enforced patterns come last, and may overlap others. Errors among the notes are handed on. Resuming at a
-    list's boundary yields the same lists from there on.
-    """
+    """Yield notes with their spans, enforced ones last, in lists that were processed together and can be resumed at."""
     return (_predict_chunk(ensemble, chunk, options) for chunk in _chunks(notes, options.batch_size))
 
 

@@ -25,30 +25,18 @@ def predicted_by(source: str) -> str:
 
 # The entity types of Presidio that stand for our labels (those of its documentation, and of its clinical example).
 
-
 I2B2_TO_PRESIDIO: Mapping[str, str] = MappingProxyType(
     {
-        "PATIENT": "PERSON",
-        "DOCTOR": "PERSON",
-        "USERNAME": "USERNAME",
-        "PROFESSION": "PROFESSION",
+        **dict.fromkeys(("PATIENT", "DOCTOR"), "PERSON"),
+        **{same: same for same in ("USERNAME", "PROFESSION", "ORGANIZATION", "AGE", "URL", "OTHER")},
+        **dict.fromkeys(("STREET", "CITY", "STATE", "COUNTRY", "ZIP", "LOCATION-OTHER"), "LOCATION"),
         "HOSPITAL": "ORGANIZATION",
-        "ORGANIZATION": "ORGANIZATION",
-        "STREET": "LOCATION",
-        "CITY": "LOCATION",
-        "STATE": "LOCATION",
-        "COUNTRY": "LOCATION",
-        "ZIP": "LOCATION",
-        "LOCATION-OTHER": "LOCATION",
-        "AGE": "AGE",
         "DATE": "DATE_TIME",
         "PHONE": "PHONE_NUMBER",
         "FAX": "PHONE_NUMBER",
         "EMAIL": "EMAIL_ADDRESS",
-        "URL": "URL",
         "IPADDR": "IP_ADDRESS",
         "SSN": "US_SSN",
-        "OTHER": "OTHER",
     }
 )
 

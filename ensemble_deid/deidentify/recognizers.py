@@ -203,11 +203,7 @@ def loaded(point: EntryPoint, place: str) -> Any:
 
 
 def source_digest(function: object, *, module: str = "") -> str | None:
-    """Return the SHA-256 of the file that defines a callable, which is the one of `module` where it is named there.
-
-    None for what no file defines under its own name: a partial, a lambda, a local function or an object with state can
-    change while its file stays the same.
-    """
+    """Return the SHA-256 of the file that defines a callable; None for a partial, a lambda, a local, one with state."""
     own = str(getattr(function, "__module__", ""))
     found: Any = sys.modules.get(own)
     for name in getattr(function, "__qualname__", "").split("."):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from ensemble_deid.deidentify.known.joining import Hides
+from ensemble_deid.deidentify.known.site_lists import Hides
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import same_string
 from ensemble_deid.note.labels import category_of
@@ -42,11 +42,7 @@ class Known:
         return replace(self, taken=self.taken | strings) if strings else self
 
     def search(self, document: Document) -> Document:
-        """Return the note with a span wherever one of its patient's strings stands as whole words.
-
-        What lies inside a span that hides it adds nothing. Spans that overlap become one. Its label is that of the
-        longest that hides its spans; a label that shows them counts where there is no other.
-        """
+        """Return the note with a span where one of its patient's strings stands as whole words; overlaps are joined."""
         reading = read(document.text)
         added: dict[int, Span] = {}
         for surface, (label, score) in self.wanted.items():

@@ -15,7 +15,7 @@ from ensemble_deid.deidentify.known.of_records import identifiers_of_record
 from ensemble_deid.deidentify.one_pass import DeidentificationResult, NotePass, failure_of
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.prediction import Note
-from ensemble_deid.deidentify.repeats import NOTHING, Known
+from ensemble_deid.deidentify.repeats import NOTHING
 from ensemble_deid.errors import DeidError
 from ensemble_deid.note.document import Document
 from ensemble_deid.surrogates.dates import POSSIBLE_YEARS, USUAL_YEAR, DateText
@@ -70,9 +70,7 @@ class RowPass:
         result = self.notes.finish(note, self.years.taken(record))
         if result.error is None:
             try:
-                known = self._known(record, note)
-                dates, fields = self.cells.dates(record, known), self.cells.fields(record, known)
-                new = NewRecord(result.edits, self.cells.id(record), self.cells.patient(record), dates, fields)
+                new = NewRecord(result.edits, *self._beside(record, note))
                 return Rewritten(new, result, self.cells.counts - before)
             except DeidError as error:
                 result = DeidentificationResult(None, (), str(error), counts=result.counts)
@@ -88,9 +86,7 @@ class RowPass:
         self.cells.counts.subtract(tried or {})
         before = Counter(self.cells.counts)
         try:
-            known = self._known(record, note)
-            dates, fields = self.cells.dates(record, known), self.cells.fields(record, known)
-            beside = self.cells.id(record), self.cells.patient(record), dates, fields
+            beside = self._beside(record, note)
         except Exception as error:  # noqa: BLE001 (the record is withheld already)
             failure_of(error)
             beside = None, None, tuple(None for _ in record.dates), tuple(None for _ in record.fields)
@@ -101,12 +97,14 @@ class RowPass:
         made = self.withheld(record, record.document(), DeidentificationResult(""))
         return replace(made, new=replace(made.new, edits=()))
 
-    def _known(self, record: Record, note: Note) -> Known:
-        """Return what is known of a record's patient, for its dates."""
-        if not record.dates and not record.fields:
-            return NOTHING
-        document = note if isinstance(note, Document) else record.document()
-        return self.notes.known(document, self.years.taken(record))
+    def _beside(self, record: Record, note: Note) -> tuple[Value, Value, tuple[Value, ...], tuple[Value, ...]]:
+        """Return what takes the place of a record's id, patient, dates and fields."""
+        known = NOTHING
+        if record.dates or record.fields:
+            document = note if isinstance(note, Document) else record.document()
+            known = self.notes.known(document, self.years.taken(record))
+        dates, fields = self.cells.dates(record, known), self.cells.fields(record, known)
+        return self.cells.id(record), self.cells.patient(record), dates, fields
 
 
 def _with_records(options: RunOptions, cells: Cells) -> RunOptions:

@@ -103,7 +103,6 @@ def _from_table(path: Path, labels: Mapping[str, str | bool], unlisted: str) -> 
 
 # Labels divided into groups, for models that each learn some of the types of PHI.
 
-
 _KEY = "by_type"
 
 

@@ -30,48 +30,7 @@ HIPAA_TYPES: frozenset[str] = frozenset(
 )
 """What the 2014 evaluation script keeps under its HIPAA filter (not IDNUM: its pattern ends in a space)."""
 
-MEDDOCAN_CATEGORIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "NAME": ("NOMBRE_SUJETO_ASISTENCIA", "NOMBRE_PERSONAL_SANITARIO"),
-        "PROFESSION": ("PROFESION",),
-        "LOCATION": ("HOSPITAL", "INSTITUCION", "CENTRO_SALUD", "CALLE", "TERRITORIO", "PAIS"),
-        "AGE": ("EDAD_SUJETO_ASISTENCIA",),
-        "DATE": ("FECHAS",),
-        "CONTACT": (
-            "NUMERO_TELEFONO",
-            "NUMERO_FAX",
-            "NUMERO_BUSCAPERSONAS",
-            "CORREO_ELECTRONICO",
-            "DIREC_PROT_INTERNET",
-            "URL_WEB",
-        ),
-        "ID": (
-            "ID_SUJETO_ASISTENCIA",
-            "ID_CONTACTO_ASISTENCIAL",
-            "ID_ASEGURAMIENTO",
-            "ID_TITULACION_PERSONAL_SANITARIO",
-            "ID_EMPLEO_PERSONAL_SANITARIO",
-            "IDENTIF_VEHICULOS_NRSERIE_PLACAS",
-            "IDENTIF_DISPOSITIVOS_NRSERIE",
-            "IDENTIF_BIOMETRICOS",
-        ),
-        "OTHER": (
-            "SEXO_SUJETO_ASISTENCIA",
-            "FAMILIARES_SUJETO_ASISTENCIA",
-            "OTROS_SUJETO_ASISTENCIA",
-            "OTRO_NUMERO_IDENTIF",
-        ),
-    }
-)
-"""The 29 types of MEDDOCAN (Marimon et al. 2019, IberLEF) by the XML element that carries them."""
-MEDDOCAN_CATEGORY_OF_TYPE: Mapping[str, str] = MappingProxyType(
-    {label: category for category, labels in MEDDOCAN_CATEGORIES.items() for label in labels}
-)
-MEDDOCAN_TYPES: tuple[str, ...] = tuple(MEDDOCAN_CATEGORY_OF_TYPE)
-
-
 # The i2b2 2014 types that correspond to the labels of other corpora.
-
 
 MEDDOCAN_TO_I2B2: Mapping[str, str] = MappingProxyType(
     {
@@ -108,6 +67,14 @@ MEDDOCAN_TO_I2B2: Mapping[str, str] = MappingProxyType(
 )
 
 
+MEDDOCAN_CATEGORY_OF_TYPE: Mapping[str, str] = MappingProxyType(
+    {label: CATEGORY_OF_TYPE[i2b2_type] for label, i2b2_type in MEDDOCAN_TO_I2B2.items()}
+    | {"OTRO_NUMERO_IDENTIF": "OTHER"}
+)
+"""The 29 types of MEDDOCAN (Marimon et al. 2019, IberLEF) with the XML element that carries each."""
+MEDDOCAN_TYPES: tuple[str, ...] = tuple(MEDDOCAN_CATEGORY_OF_TYPE)
+
+
 def to_i2b2(label: str) -> str | None:
     """Return the i2b2 type for a label of a known scheme, or None where there is none."""
     return label if label in I2B2_TYPES else MEDDOCAN_TO_I2B2.get(label)
@@ -116,7 +83,6 @@ def to_i2b2(label: str) -> str | None:
 # Named sets of PHI labels: categories, the HIPAA subset, and the groups A-D of Murugadoss et al. 2021 (table 1).
 #
 # MEDDOCAN labels belong to the sets of their i2b2 counterparts (`phi.maps`).
-
 
 _GROUP_A = HIPAA_TYPES | {"URL", "IPADDR", "IDNUM"}
 _GROUP_B = _GROUP_A | {"DOCTOR", "USERNAME", "STATE"}

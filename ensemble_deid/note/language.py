@@ -1,9 +1,7 @@
 """Which language a text is written in, told by function words and frequent words of notes; no library is needed.
 
-Function words (articles, prepositions, pronouns, forms of *be* and *have*) make up a fifth to a half of running text in
-a language, and far less of a text in another one. A word says nothing where several languages share it, so a text is
-compared language by language, on the words that one has and the other lacks. Left out are words that English notes
-have as abbreviations or as parts of names (`od`, `de la Cruz`, `van der Berg`).
+Texts are compared language by language, on the words that one has and the other lacks. Left out are words that English
+notes have as abbreviations or in names (`od`, `de la Cruz`, `van der Berg`).
 """
 
 import re
@@ -133,11 +131,7 @@ class LanguageGuess:
 
 
 def guess_language(documents: Iterable[Document]) -> LanguageGuess:
-    """Tell the language of all notes together.
-
-    It is told where at least fifty words stand, one in twenty is a listed word of the language, eight different ones
-    occur, and no other language has nearly as many.
-    """
+    """Tell the language of all notes together: 50 words, one in twenty listed, eight distinct, none nearly as many."""
     words = Counter(word for document in documents for word in _words(document.text))
     total = words.total()
     shares = {
@@ -169,11 +163,7 @@ def _language_of(text: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class OtherLanguage:
-    """The language that speaks most against a text's being in some languages.
-
-    `words` is how often words of it occur that these lack, `distinct` how many of them; `own` is how often words of
-    these occur that it lacks.
-    """
+    """The language that speaks most against others: its words that they lack (`distinct` ones), and their `own`."""
 
     language: str
     words: int

@@ -1,8 +1,4 @@
-r"""Text in RTF: what a word processor would show of it, and all that may be PHI besides.
-
-A control word, a font or a style is left out only where it is a known one. Anything else stays as text, so an
-unfinished group or an unknown word cannot hide a name. Changes are those of `markup.py`.
-"""
+r"""Text in RTF as a word processor would show it; only known control words, fonts and styles are left out."""
 
 import re
 import unicodedata

@@ -18,11 +18,7 @@ _Codes = TypeVar("_Codes", int, Int32s)
 
 @dataclass(frozen=True, slots=True)
 class TagScheme:
-    """BIO over sorted labels. Tag codes: 0 is `O`, 2k + 1 is `B-` and 2k + 2 is `I-` of label k.
-
-    `begin`, `inside` and `label_of` translate between tag codes and label indexes, whatever the labels are. Each takes
-    one number or an array of any shape.
-    """
+    """BIO over sorted labels. Tag codes: 0 is `O`, 2k + 1 `B-` and 2k + 2 `I-` of label k, as numbers or arrays."""
 
     labels: tuple[str, ...]
 
@@ -108,11 +104,7 @@ def tag_loss(documents: Sequence[Document], tokens: TokenTable) -> TagLoss:
 
 
 def entity_rows(codes: Int32s, tokens: TokenTable) -> tuple[Int32s, Int32s, Int32s]:
-    """Return the first row, the row after the last, and the label index of every entity in a tag sequence.
-
-    An `I-` that does not continue an entity of its label starts one, so that PHI of which a model missed the beginning
-    is still removed. Entities may cross lines and sentences, but not documents.
-    """
+    """Return first row, row after the last and label index of every entity in a document; a lone `I-` starts one."""
     label = TagScheme.label_of(codes)
     inside = codes > 0
     is_begin = inside & (codes == TagScheme.begin(label))

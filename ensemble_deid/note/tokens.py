@@ -1,10 +1,8 @@
 """Tokens of a batch of documents with their exact offsets, as columns.
 
-A token is a run of letters, a run of digits, or one other character; letters are split again before an upper-case
-letter that follows a lower-case one (`SamLee`), and before one that begins a word after capitals (`DRAlberto`)
-(Zhao et al. 2020, "Preprocessing": letters are split at the position of upper-case letters).
-Combining marks stay with the letter before them. Documents come as they are read (`reading.py`).
-There is only white space between tokens, so predictions for tokens translate exactly into character offsets.
+A token is a run of letters with their marks, a run of digits, or one other character; letters are split before an
+upper-case letter after a lower-case one (`SamLee`), and before one that begins a word after capitals (`DRAlberto`)
+(Zhao et al. 2020, "Preprocessing"). There is only white space between tokens.
 """
 
 import unicodedata
@@ -18,7 +16,6 @@ from ensemble_deid.arrays import Int32s
 from ensemble_deid.note.document import Document
 
 # Where to split a line into sentences: never after an abbreviation, which would cut names in two.
-
 
 ABBREVIATIONS = frozenset(
     # English titles, addresses, months, clinical shorthand

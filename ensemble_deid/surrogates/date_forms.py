@@ -9,29 +9,29 @@ from ensemble_deid.note.folding import match_case
 _Styles = tuple[tuple[str, ...], ...]
 
 
-def _split(words: str) -> tuple[str, ...]:
-    return tuple(words.split())
+def _styles(*lines: str) -> _Styles:
+    return tuple(tuple(line.split()) for line in lines)
 
 
 # Within a style the words are in calendar order.
-MONTH_STYLES: _Styles = (
-    _split("January February March April May June July August September October November December"),
-    _split("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec"),
-    _split("Jan Feb March April May June July Aug Sept Oct Nov Dec"),
-    _split("enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre"),
-    _split("ene feb mar abr may jun jul ago sep oct nov dic"),
+MONTH_STYLES = _styles(
+    "January February March April May June July August September October November December",
+    "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec",
+    "Jan Feb March April May June July Aug Sept Oct Nov Dec",
+    "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+    "ene feb mar abr may jun jul ago sep oct nov dic",
 )
-WEEKDAY_STYLES: _Styles = (
-    _split("Monday Tuesday Wednesday Thursday Friday Saturday Sunday"),
-    _split("Mon Tue Wed Thu Fri Sat Sun"),
-    _split("Mon Tues Weds Thurs Fri Sat Sun"),
-    _split("Mo Tu We Th Fr Sa Su"),
-    _split("lunes martes miércoles jueves viernes sábado domingo"),
+WEEKDAY_STYLES = _styles(
+    "Monday Tuesday Wednesday Thursday Friday Saturday Sunday",
+    "Mon Tue Wed Thu Fri Sat Sun",
+    "Mon Tues Weds Thurs Fri Sat Sun",
+    "Mo Tu We Th Fr Sa Su",
+    "lunes martes miércoles jueves viernes sábado domingo",
 )
-SEASON_STYLES: _Styles = (
-    _split("spring summer fall winter"),
-    _split("spring summer autumn winter"),
-    _split("primavera verano otoño invierno"),
+SEASON_STYLES = _styles(
+    "spring summer fall winter",
+    "spring summer autumn winter",
+    "primavera verano otoño invierno",
 )
 HOLIDAYS: Mapping[str, tuple[int, int]] = {
     "New Year's Day": (1, 1),

@@ -107,11 +107,7 @@ class Parts:
         self._kinds.add(part)
 
     def stand_apart(self) -> bool:
-        """Whether two parts may be one date, whose days or years would go astray if each were shifted alone.
-
-        So they may where a year stands beside what has none (`25 Dec (2014)`), a day of the month beside anything
-        else (`March 2014, the 5th`), or a year behind a season with its year (`winter of 2013-2014`).
-        """
+        """Whether two parts may be one date, astray if shifted alone: `25 Dec (2014)`, `March 2014, the 5th`."""
         if self._range_of_years or {_Part.YEAR, _Part.UNDATED} <= self._kinds:
             return True
         return _Part.DAY in self._kinds and len(self._kinds) > 1

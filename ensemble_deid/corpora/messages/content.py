@@ -108,7 +108,6 @@ class EncodedText:
 
 # The text of a fragment of XHTML, such as a FHIR narrative; tags stay where they are.
 
-
 _TOKEN = re.compile(r"""<(?:[^<>"']|"[^"]*"|'[^']*')*>|&[^;&<\s]{1,40};|[^<&]""", re.DOTALL)
 _REFERENCE = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,31});")
 _TAG_NAME = re.compile(r"</?([\w.-]+)")

@@ -94,7 +94,6 @@ def is_age(told: str, unit: str) -> bool:
 
 # FHIR
 
-
 RESOURCES = frozenset(
     """Account ActivityDefinition AdverseEvent AllergyIntolerance Appointment AppointmentResponse AuditEvent Basic
     Binary BodyStructure Bundle CapabilityStatement CarePlan CareTeam ChargeItem Claim ClaimResponse ClinicalImpression
@@ -175,7 +174,6 @@ def is_code(system: str | None, code: str) -> bool:
 
 # Attributes and elements of XHTML
 
-
 HTML_ELEMENTS = frozenset(
     """a abbr acronym address article aside b big blockquote body br caption center cite code col colgroup dd del dfn
     div dl dt em figcaption figure font footer h1 h2 h3 h4 h5 h6 head header hr html i img ins li main mark meta nav ol
@@ -224,7 +222,6 @@ def said_by_attribute(name: str, value: str) -> str | None:
 
 
 # HL7 version 2
-
 
 SEGMENTS = frozenset(
     """ACC AL1 ARV CON CTD DG1 DRG DSC ERR EVN FT1 GT1 IAM IN1 IN2 IN3 MRG MSA MSH NK1 NTE OBR OBX ORC PD1 PDA PID PR1

@@ -1,8 +1,4 @@
-"""Parquet and Arrow (Feather) files, batch by batch: the values of columns that are not treated stay.
-
-Nothing else does: the metadata of the table and of its fields, entries of dictionaries that no row has, and bytes where
-a value is missing are what nobody has read, and are left out.
-"""
+"""Parquet and Arrow (Feather) files by batches: untreated values stay, not metadata, unused entries or hidden bytes."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -75,11 +71,7 @@ def id_bits(schema: Any, columns: Columns) -> tuple[int, int]:
 
 
 def output_schema(schema: Any, columns: Columns, *, dictionaries: bool = True) -> Any:
-    """Return the schema of the output, without metadata: a date that cannot be shifted and a withheld note are missing.
-
-    Extension types become what they are stored as, and so do dictionaries unless `dictionaries` are possible: those of
-    an Arrow file are written once, and would have to hold all values of all rows. Raises CorpusError.
-    """
+    """Return the output's schema, without metadata, extension types, and for Arrow dictionaries. Raises CorpusError."""
     pa, emptied = pyarrow(), set(columns.treated)
     fields = []
     for column in map(schema.field, columns.written(schema.names)):

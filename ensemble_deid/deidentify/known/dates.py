@@ -48,11 +48,7 @@ def read_date(value: str) -> date | None:
 
 
 class DateIndex:
-    """An index of days, each with the number of its entry.
-
-    A day is found with its year, of four digits or two: 3/5/1950, 05.03.50, March 5th, 1950, 5-Mar-50, 5. März 1950,
-    V.III.1950, 19500305. Of two numbers either may be the month.
-    """
+    """An index of days and their entries, found in any form with a year, such as 3/5/1950, 5-Mar-50 and V.III.1950."""
 
     def __init__(self, days: Iterable[tuple[date, int]]) -> None:
         self._entries: dict[tuple[str, ...], int] = {}

@@ -17,7 +17,6 @@ from ensemble_deid.surrogates.affixes import TITLES
 
 # Initials of a patient, which count only beside other evidence: `J.S.` alone may be anything.
 
-
 _LEAST, _MOST = 2, 4
 _GAPS = (".", ". ", "")
 _BEFORE = TITLES | frozenset("patient patients pt name initials".split())

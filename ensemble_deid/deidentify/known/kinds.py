@@ -73,11 +73,7 @@ def string_forms(value: str) -> Iterator[str]:
 
 
 def address_forms(value: str) -> Iterator[tuple[str, str]]:
-    """Yield the parts of a postal address and the i2b2 type of each: STREET, CITY or ZIP.
-
-    A street is found with its number (`12 Oak`, whatever it ends in), or with what streets are called (`Oak St`). Parts
-    with fewer than four letters or digits, such as the code of a state, are not found alone.
-    """
+    """Yield the parts of a postal address that have four letters or digits, and the i2b2 type of each."""
     yield compacted(value), "STREET"
     for line in re.split(r"[,;\n]", value):
         words = list(Words.of(line).folded)

@@ -29,7 +29,6 @@ def ordinary_words() -> frozenset[str]:
 # Two words that differ by one letter have a form in common that lacks a letter of each (the symmetric deletes of W.
 # Garbe's SymSpell). So every word is stored under all its forms with a letter deleted.
 
-
 SHORTEST = 6
 """Words with fewer letters are not looked for with typing errors: too many other words are like them."""
 

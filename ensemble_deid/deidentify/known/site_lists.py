@@ -2,26 +2,28 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from pathlib import Path
 
 from ensemble_deid.corpora.checks import unknown_label
 from ensemble_deid.deidentify.known.identifiers import KnownIdentifiers, Match
-from ensemble_deid.deidentify.known.joining import Hides, Rank, RankedSpan, joined, stands_for_itself
 from ensemble_deid.deidentify.known.names import Certainty
 from ensemble_deid.deidentify.known.table import SiteFile, StringIndex
 from ensemble_deid.deidentify.known.words import Words, compacted
 from ensemble_deid.deidentify.replacement.replacer import Replacement, Replacer
 from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.folding import same_string
+from ensemble_deid.note.folding import same_string, visible
 from ensemble_deid.note.labels import NEW_LABEL, is_label, known_labels
-from ensemble_deid.note.overlaps import Covered
+from ensemble_deid.note.overlaps import Covered, overlapping_groups, spanning
 from ensemble_deid.note.span import Span
+from ensemble_deid.surrogates.ages import capped_age
+from ensemble_deid.surrogates.dates import DateText
+from ensemble_deid.surrogates.patient import kind_of
 
 # Allow and deny lists: strings that a site says are never PHI, and strings that it wants removed everywhere.
-
 
 _LEAST = 2
 
@@ -86,6 +88,84 @@ class DenyList:
         words = Words.of(text)
         for first, last, number in self._index.find(words):
             yield *words.original(first, last), *self._entries[number]
+
+
+# One span in the place of those that overlap: a label whose style hides comes first, then the ranks decide.
+
+Hides = Callable[[str], bool]
+"""Whether the style of a label shows nothing of what its spans hold (`Styles.hides`)."""
+_ANY_YEAR = 2000
+
+
+class Rank(IntEnum):
+    """How far a label counts: part of the name of one of many may be part of another's."""
+
+    STAFF_PART = 0
+    MODEL = 1
+    OWN_PART = 2
+    MODEL_NUMBER = 3
+    DENY = 4
+    STAFF = 5
+    OWN = 6
+    ENFORCED = 7
+
+    @classmethod
+    def of_match(cls, match: Match) -> "Rank":
+        if match.certainty is Certainty.PART:
+            return cls.OWN_PART if match.own else cls.STAFF_PART
+        return cls.OWN if match.own else cls.STAFF
+
+    @classmethod
+    def of_model(cls, surface: str) -> "Rank":
+        """Return the rank of a span of the model: `May 3` is a date also where the patient's name is May."""
+        return cls.MODEL_NUMBER if any(map(str.isdigit, surface)) else cls.MODEL
+
+    @classmethod
+    def of_span(cls, span: Span, text: str) -> "Rank":
+        """Return the rank of a span of the model, an enforced pattern or a recognizer."""
+        return cls.ENFORCED if span.is_enforced else cls.of_model(text[span.start : span.end])
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RankedSpan:
+    """A span with the rank of its label."""
+
+    span: Span
+    rank: Rank
+
+
+def joined(spans: Iterable[RankedSpan], text: str, hides: Hides) -> list[Span]:
+    """Return the spans of a text with those that overlap joined; the label is that of the highest rank that hides."""
+    groups = overlapping_groups(spans, lambda ranked: ranked.span)
+    return [_one(members, text, hides) for members in groups]
+
+
+def stands_for_itself(part: Rank, label: str, surface: str) -> bool:
+    """Whether part of a name inside a span may be what the span says: `May 3` a date, but not `Bell 3/4/2019`."""
+    surface = visible(surface)
+    kind = kind_of(label, surface)
+    has_digit = any(map(str.isdigit, surface))
+    if has_digit and kind == "DATE":
+        return DateText(1, day_first=False).shift(surface, year=_ANY_YEAR) is not None
+    if has_digit and kind == "AGE":
+        return capped_age(surface) is not None
+    return part is Rank.STAFF_PART and not has_digit
+
+
+def _one(members: Sequence[RankedSpan], text: str, hides: Hides) -> Span:
+    shown = [m.span for m in members if m.rank in (Rank.MODEL, Rank.MODEL_NUMBER) and not hides(m.span.label)]
+
+    def order(member: RankedSpan) -> tuple[bool, Rank, int, Span]:
+        span, rank = member.span, member.rank
+        harmless = rank in (Rank.OWN_PART, Rank.STAFF_PART) and any(
+            around.start <= span.start
+            and span.end <= around.end
+            and stands_for_itself(rank, around.label, text[around.start : around.end])
+            for around in shown
+        )
+        return hides(span.label) and not harmless, rank, span.end - span.start, span
+
+    return spanning([member.span for member in members], max(members, key=order).span)
 
 
 KNOWN, DENY = "known", "deny"
@@ -210,11 +290,7 @@ class SiteLists:
         return frozenset() if self.known is None else frozenset(map(same_string, self.known.avoided(patient)))
 
     def left(self, document: Document, replacement: Replacement, replacer: Replacer) -> Counter[str]:
-        """Count the known identifiers in what was made of a document.
-
-        What a replacement holds is no hit, unless it is an identifier of this very patient that is in a surrogate, or
-        any identifier that is kept under another label than its own; of part of a name, `apply` would say the same.
-        """
+        """Count the known identifiers left outside replacements, and inside if the patient's own or kept by style."""
         counts: Counter[str] = Counter()
         if self.known is None:
             return counts

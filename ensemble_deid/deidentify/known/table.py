@@ -14,7 +14,6 @@ from ensemble_deid.errors import CorpusError
 
 # Values that are found whatever stands between their parts: numbers, addresses, e-mail addresses, names of places.
 
-
 _HEAD = 4
 _LONG_NUMBER, _PLAIN_NUMBER = 7, 5
 _DIGIT_BEFORE = re.compile(r"\d[.,/-]\Z")
@@ -22,11 +21,7 @@ _DIGIT_AFTER = re.compile(r"[.,/-]\d")
 
 
 class StringIndex:
-    """An index of values by their letters and digits (`compacted`), each with the number of its entry.
-
-    A value is found where it begins and ends with a word or number of the text, with or without separators: 555-0100,
-    (555) 0100, 5550100. The time does not grow with the number of values, only with that of their different lengths.
-    """
+    """An index of values by letters and digits, found at word bounds in any form: 555-0100, (555) 0100, 5550100."""
 
     def __init__(self, values: Iterable[tuple[str, int]]) -> None:
         self._entries: dict[str, int] = {}

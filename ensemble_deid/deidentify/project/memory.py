@@ -1,9 +1,8 @@
 """The record of a note: enough to tell whether a later note changes its output, without its text.
 
-The output of a note is a function of its cells and of what is known of its patient: the strings found in any of the
-patient's notes. So nights come to the same, however notes are divided, as soon as every note whose output would be
-another one now is handed out again. Which these are is told without their texts: what was replaced is replaced once
-more, and HMACs of the words left in a note say whether a string that was found later is among them.
+The output depends on the note's cells and the strings found in its patient's notes. What was replaced is replaced once
+more, and HMACs of the words left say whether a string found later is among them. So nights come to the same, however
+notes are divided.
 """
 
 import hashlib

@@ -1,8 +1,7 @@
-"""The database of a project: what it keeps of notes, sealed with the project's key.
+"""The database of a project, SQLite or PostgreSQL: a row for each note, sealed with the project's key.
 
-A database, SQLite or PostgreSQL, has a row for each note: HMACs by which the note, its patient and its cells are known
-again, what made its output, and a sealed record. Nothing in it can be read without the key, and nothing is text of a
-note. One process at a time changes it; the others wait.
+HMACs tell notes, patients and cells again. Nothing can be read without the key, and nothing is text of a note. One
+process at a time changes it; the others wait.
 """
 
 import json
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.corpora.tables.sql import sqlalchemy
-from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.errors import ConfigError, CorpusError, needs_extra
 from ensemble_deid.keys import Key
 
 HELD, RELEASE = "held", "the release is new"
@@ -65,11 +64,9 @@ class _Seal:
     """Seals records with AES-GCM under a key derived from the project's; each is bound to its place."""
 
     def __init__(self, key: Key, salt: str) -> None:
-        try:
+        with needs_extra("project", "a project"):
             from cryptography.exceptions import InvalidTag
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-        except ImportError:
-            raise ConfigError("projects need an extra: pip install 'ensemble_deid[project]'") from None
         self._cipher = AESGCM(bytes.fromhex(key.fingerprint("project seal", salt.encode())))
         self._broken = InvalidTag
 

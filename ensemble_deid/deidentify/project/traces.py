@@ -1,8 +1,4 @@
-"""Which known identifiers an earlier note may hold, by hashes of its words.
-
-A night may bring a telephone number or a doctor's name that occurs in notes of earlier nights. `may_hold` finds every
-note in which `KnownIdentifiers` would find it; a false alarm only means that a note is written again.
-"""
+"""Which identifiers, known later, an earlier note may hold, by hashes of its words; false alarms do no harm."""
 
 import hashlib
 from base64 import b64decode, b64encode

@@ -21,11 +21,7 @@ _SPARSE_ZIP = frozenset("036 059 063 102 203 205 369 556 692 753 772 790 821 823
 
 @dataclass(slots=True)
 class Values:
-    """The values for the spans of one note, as it is read.
-
-    `numbered_by_note` numbers people in the order in which the note names them. Spans that are `doubted` have a tag
-    that says so, such as `[DOCTOR?]`, instead of an invented value.
-    """
+    """The values for the spans of one note as it is read; `doubted` ones get a tag such as `[DOCTOR?]`."""
 
     styles: Styles
     make_surrogates: Callable[[], PatientSurrogates]
