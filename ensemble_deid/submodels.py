@@ -15,22 +15,20 @@ from ensemble_deid.errors import ConfigError
 class Submodel:
     """A row of the table.
 
-    `class_path` is `module:Class`, imported only when the submodel is used. `relative_cost` is its training time per
-    note, in arbitrary units. `has_marginals` says that its scores are probabilities computed from the model itself,
-    not counts of past successes. `stops_early_on_dev` says that its training uses dev notes to choose when to stop.
-    `feeds_others` says that its output is also a feature of other submodels, as the matches of the patterns are.
-    `reads_only_table` says that it learns from the feature table and not from the notes' text, so that a closed
-    vocabulary covers it (docs/models.md); only such submodels may be in a shareable model. `starts_from_model` says
-    that it can continue from a trained one (`start` of `FitOptions`). `has_compact_form` says that its
-    files can be made smaller (`CompactableTagger.compact_saved`). `if_named` says that it is used only
-    when it is named.
+    `class_path` is `module:Class`, imported only when the submodel is used; `relative_cost` is its training time per
+    note. `has_marginals`: its scores are probabilities, not counts of past successes. `stops_early_on_dev`: training
+    uses dev notes to choose when to stop. `feeds_others`: its output is a feature of other submodels.
+    `reads_only_table`: it learns from the feature table alone, so that a closed vocabulary covers it; only such
+    submodels may be in a shareable model (docs/models.md). `starts_from_model`: it can continue from a trained one
+    (`start` of `FitOptions`). `has_compact_form`: its files can be made smaller (`CompactableTagger.compact_saved`).
+    `if_named`: it is used only when it is named.
     """
 
     name: str
     class_path: str
     relative_cost: float
-    has_marginals: bool
-    stops_early_on_dev: bool
+    has_marginals: bool = False
+    stops_early_on_dev: bool = False
     feeds_others: bool = False
     reads_only_table: bool = False
     starts_from_model: bool = False
@@ -39,30 +37,15 @@ class Submodel:
 
 
 SUBMODELS = (
+    Submodel("regex", "ensemble_deid.taggers.regex:RegexTagger", 0.05, feeds_others=True, reads_only_table=True),
     Submodel(
-        "regex",
-        "ensemble_deid.taggers.regex:RegexTagger",
-        0.05,
-        False,
-        False,
-        feeds_others=True,
-        reads_only_table=True,
-    ),
-    Submodel(
-        "tbed",
-        "ensemble_deid.taggers.tbed.tagger:TbedTagger",
-        0.2,
-        False,
-        False,
-        reads_only_table=True,
-        starts_from_model=True,
+        "tbed", "ensemble_deid.taggers.tbed.tagger:TbedTagger", 0.2, reads_only_table=True, starts_from_model=True
     ),
     Submodel(
         "crf",
         "ensemble_deid.taggers.crf.tagger:CrfTagger",
         2.0,
-        True,
-        False,
+        has_marginals=True,
         reads_only_table=True,
         has_compact_form=True,
     ),
@@ -70,8 +53,8 @@ SUBMODELS = (
         "neural",
         "ensemble_deid.taggers.neural.tagger:NeuralTagger",
         3.0,
-        True,
-        True,
+        has_marginals=True,
+        stops_early_on_dev=True,
         reads_only_table=True,
         starts_from_model=True,
         has_compact_form=True,
@@ -80,8 +63,7 @@ SUBMODELS = (
         "transformer",
         "ensemble_deid.taggers.transformer.tagger:TransformerTagger",
         12.0,
-        True,
-        False,
+        has_marginals=True,
         starts_from_model=True,
         has_compact_form=True,
         if_named=True,
@@ -104,7 +86,7 @@ def check_member_name(name: str) -> None:
 
 def row_of(name: str) -> Submodel:
     """Return the row of a submodel, or that of a member whose spans are given (`taggers/given.py`)."""
-    return BY_NAME.get(name) or Submodel(name, "", 0.01, False, False, reads_only_table=True)
+    return BY_NAME.get(name) or Submodel(name, "", 0.01, reads_only_table=True)
 
 
 DEFAULT = tuple(row.name for row in SUBMODELS if not row.if_named)

@@ -74,12 +74,7 @@ class CorpusStatistics:
             if known:
                 labels[name]["unseen_share"] = label.unseen_share(known.labels.get(name))
         return {
-            "notes": self.notes,
-            "patients": self.patients,
-            "sites": self.sites,
-            "words": self.words,
-            "tokens": self.tokens,
-            "characters": self.characters,
+            **{name: getattr(self, name) for name in ("notes", "patients", "sites", "words", "tokens", "characters")},
             "words_of_note": {"min": fewest, "median": middle, "max": most},
             "spans": self.spans,
             "phi_per_100_words": self.phi_per_100_words,

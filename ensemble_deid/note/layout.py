@@ -22,8 +22,10 @@ def letters_apart(text: str) -> list[Change]:
     """Return the changes that join letters parted by blanks, line ends, dots or the like (`S m i t h`)."""
     changes: list[Change] = []
     for separator in _SEPARATORS:
-        shown = _times_shown(text, separator) if text.count(separator) >= _LEAST_SHOWN - 1 else 0
-        if shown:
+        if text.count(separator) < _LEAST_SHOWN - 1:
+            continue
+        # So many words are so parted that it is no accident.
+        if shown := sum(_is_word(match[0][::2], separator) for match in _shown(separator).finditer(text)):
             changes += _joined_letters(text, separator, often=shown >= _OFTEN)
     return _apart(changes)
 
@@ -33,11 +35,6 @@ def _shown(separator: str) -> re.Pattern[str]:
     mark = re.escape(separator)
     before, after = (r"(?<!\S)", r"(?!\S)") if separator.isspace() else (r"(?<![\w.])", r"(?!\w)")
     return re.compile(rf"{before}[^\W_]{after}(?:{mark}[^\W_]{after}){{{_LEAST_SHOWN - 1},}}+")
-
-
-def _times_shown(text: str, separator: str) -> int:
-    """Return how many words are so parted that it is no accident."""
-    return sum(_is_word(match[0][::2], separator) for match in _shown(separator).finditer(text))
 
 
 def _is_word(letters: str, separator: str) -> bool:

@@ -182,23 +182,16 @@ class Covered:
 
 
 class SpanRows(Protocol):
-    """The columns of such a table, (rows,) each."""
+    """The columns of such a table, (rows,) each: its document, where its span begins and ends, its label's number."""
 
     @property
-    def document(self) -> _Column:
-        """The number of the row's document."""
-
+    def document(self) -> _Column: ...
     @property
-    def start(self) -> _Column:
-        """Where the row's span begins."""
-
+    def start(self) -> _Column: ...
     @property
-    def end(self) -> _Column:
-        """Where it ends."""
-
+    def end(self) -> _Column: ...
     @property
-    def label(self) -> _Column:
-        """The number of its label."""
+    def label(self) -> _Column: ...
 
 
 def overlapping_rows(rows: SpanRows) -> "tuple[Int64s, Int64s]":

@@ -138,16 +138,14 @@ class _Rtf:
         elif code or mark:
             value = self._mark(code, mark)
             # No writer escapes a single letter or digit: `\'4821377`.
-            if not (code and value.isascii() and value.isalnum()) or self._is_escaped(start - 4, end):
+            beside = any(place >= 0 and _ESCAPE.match(self.text, place) for place in (start - 4, end))
+            if beside or not (code and value.isascii() and value.isalnum()):
                 yield start, end, value
         elif word:
             if word in _KNOWN:
                 yield from self._word(match, word, number, begins_group=begins_group)
         else:
             yield start, end, ""
-
-    def _is_escaped(self, *places: int) -> bool:
-        return any(place >= 0 and _ESCAPE.match(self.text, place) for place in places)
 
     def _brace(self, brace: str) -> str:
         self.to_skip = 0

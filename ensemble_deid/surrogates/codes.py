@@ -145,7 +145,8 @@ class Codes:
     def _social_security(self, surface: str, attempt: str) -> str | None:
         places = [place for place, character in enumerate(surface) if character.isdecimal()]
         digits = "".join(surface[place] for place in places)
-        if len(digits) != _SSN_DIGITS or any(map(str.isalnum, _between(surface, places))):
+        inside = range(places[0], places[-1]) if places else ()
+        if len(digits) != _SSN_DIGITS or any(surface[at].isalnum() for at in inside if at not in places):
             return self._code(surface, attempt)
         # Numbers 900-01 to 999-49 belong neither to a person nor to a taxpayer.
         area = 900 + self.keyed.number(100, "ssn area", digits, attempt)
@@ -165,11 +166,6 @@ class Codes:
             value = f"2001:db8::{':'.join(groups)}"
             return self._around(surface[: six.start()]) + value + self._around(surface[six.end() :])
         return self._code(surface, attempt)
-
-
-def _between(surface: str, places: list[int]) -> list[str]:
-    """Return the characters between the first and the last of the places that are at none of them."""
-    return [surface[place] for place in range(places[0], places[-1]) if place not in places]
 
 
 def _filled(surface: str, places: list[int], value: str) -> str:

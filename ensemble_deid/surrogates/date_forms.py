@@ -199,12 +199,14 @@ def rewrite(match: "re.Match[str]", found: dict[str, str], moved: date) -> str:
     """Return the match with the day `moved` in the parts that the form has."""
     padded = "m" in found and not any(len(found[name]) == 1 for name in ("m", "d") if name in found)
     padded_day = padded or found.get("d", "")[:1] == "0"
+    last = 0 if moved.day in (11, 12, 13) else moved.day % 10
+    ordinal = {1: "st", 2: "nd", 3: "rd"}.get(last, "th")
     values = {
         "y": f"{moved.year:04d}",
         "yy": f"{moved.year % 100:02d}",
         "m": f"{moved.month:02d}" if padded else str(moved.month),
         "d": f"{moved.day:02d}" if padded_day else str(moved.day),
-        "ord": match_case(found.get("ord", ""), _ordinal(moved.day)),
+        "ord": match_case(found.get("ord", ""), ordinal),
     }
     if "mon" in found:
         style, _ = find_word(found["mon"], MONTH_STYLES)
@@ -214,10 +216,6 @@ def rewrite(match: "re.Match[str]", found: dict[str, str], moved: date) -> str:
         text += match.string[cursor : match.start(name)] + values[name]
         cursor = match.end(name)
     return text + match.string[cursor : match.end()]
-
-
-def _ordinal(day: int) -> str:
-    return "th" if 10 <= day % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
 
 
 def shift_range(match: "re.Match[str]", move: Move) -> tuple[str, int] | None:

@@ -40,11 +40,7 @@ class PersonNames:
     _people: dict[str, list[frozenset[str]]] | None = field(default=None, init=False, repr=False)
 
     def replace(self, surface: str, *, before: str = "", clinician: bool = False) -> str | None:
-        """Return the name in the form of `surface`, None where it has no letters or where a part of it would stay.
-
-        `before` is the text before it, for a title. One part alone of which nothing is known is the surname of a
-        clinician, or of whoever has a title, and else a given name.
-        """
+        """Return the name in the form of `surface`, None without letters or if a part stays; `before`: titles."""
         usual = FAMILY if clinician or _FORMAL.search(before) else GIVEN
         parts = self.known.parts(surface, usual=usual)
         names = [part for part in parts if part.role]

@@ -125,11 +125,7 @@ def kind_of(label: str, surface: str) -> str:
 
 @dataclass(slots=True)
 class PatientSurrogates:
-    """Makes the surrogates for one patient's PHI; `known` has all of it, as far as it is known, without case.
-
-    `scope` is a name and the patient; `avoided` are more strings that no surrogate may equal, from which nothing
-    else is learned. A value depends on nothing else, whatever was asked for before.
-    """
+    """Makes the surrogates for a patient's PHI `known`, whatever was asked before; `avoided` are other strings."""
 
     secret: bytes = field(repr=False)
     scope: tuple[str, str] = field(repr=False)

@@ -8,15 +8,7 @@ from ensemble_deid.note.folding import fold, match_case
 from ensemble_deid.surrogates.choices import Keyed
 from ensemble_deid.surrogates.codes import Codes
 from ensemble_deid.surrogates.known import Avoided
-from ensemble_deid.surrogates.lists import (
-    DEFAULT_ORIGIN,
-    SURNAMES,
-    Towns,
-    generic_words,
-    name_lists,
-    plain_list,
-    towns,
-)
+from ensemble_deid.surrogates.lists import DEFAULT_ORIGIN, SURNAMES, Towns, generic_words, name_lists, plain_list, towns
 
 _COUNTRY_SHORT = ("UK", "USA", "UAE", "DRC", "U.K.", "U.S.", "U.A.E.")
 _ZIP = re.compile(r"(\d{5})([-\s]?\d{4})?")

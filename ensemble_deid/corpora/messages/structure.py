@@ -164,8 +164,7 @@ ELEMENTS = frozenset(
 
 def is_fhir_structure(name: str, value: str) -> bool:
     """Tell whether a string that is the member `name` of an object is a value of the standard."""
-    known = _FHIR_VALUES.get(name)
-    return known is not None and known(value)
+    return name in _FHIR_VALUES and _FHIR_VALUES[name](value)
 
 
 def is_code(system: str | None, code: str) -> bool:
@@ -254,5 +253,4 @@ def is_hl7_code(code: str, system: str) -> bool:
 
 def is_hl7_structure(segment: str, number: int, value: str) -> bool:
     """Tell whether a field, with `^` and `~` for its delimiters, has a value of the standard."""
-    known = HL7_FIELDS.get((segment, number))
-    return known is not None and known(value)
+    return (segment, number) in HL7_FIELDS and HL7_FIELDS[segment, number](value)

@@ -15,26 +15,9 @@ _LEAST_NUMBER = 5
 _LEAST_PLACE = 4
 _LETTERS_IN_FRONT = re.compile(r"\A[^\W\d_]+")
 _SUFFIXES = (
-    "street st",
-    "avenue ave av",
-    "road rd",
-    "drive dr",
-    "lane ln",
-    "boulevard blvd",
-    "court ct",
-    "place pl",
-    "square sq",
-    "terrace ter",
-    "parkway pkwy",
-    "highway hwy",
-    "circle cir",
-    "trail trl",
-    "turnpike tpke",
-    "crossing xing",
-    "way",
-    "loop",
-    "alley aly",
-)
+    "street st, avenue ave av, road rd, drive dr, lane ln, boulevard blvd, court ct, place pl, square sq, terrace ter, "
+    "parkway pkwy, highway hwy, circle cir, trail trl, turnpike tpke, crossing xing, way, loop, alley aly"
+).split(", ")
 _SAME_SUFFIX = {word: group.split() for group in _SUFFIXES for word in group.split()}
 _DIRECTIONS = frozenset("n s e w ne nw se sw north south east west".split())
 _UNIT = frozenset("apt apartment unit suite ste floor fl room rm no number".split())
@@ -66,10 +49,6 @@ def phone_forms(value: str) -> Iterator[str]:
         for size in (1, 2, 3):
             if len(digits) - size >= _LEAST_LOCAL:
                 yield from (digits[size:], f"0{digits[size:]}")
-
-
-def string_forms(value: str) -> Iterator[str]:
-    yield compacted(value)
 
 
 def address_forms(value: str) -> Iterator[tuple[str, str]]:
@@ -136,8 +115,8 @@ class Kind:
         if self.matching is Matching.ADDRESS:
             yield from address_forms(value)
             return
-        made = {Matching.NUMBER: number_forms, Matching.PHONE: phone_forms}.get(self.matching, string_forms)
-        yield from ((form, self.type) for form in made(value))
+        made = {Matching.NUMBER: number_forms, Matching.PHONE: phone_forms}.get(self.matching)
+        yield from ((form, self.type) for form in ([compacted(value)] if made is None else made(value)))
 
 
 KINDS = {
