@@ -95,42 +95,34 @@ __all__ = [
 ]
 
 # Where each public name is defined; a test compares this table with the imports above.
-_MODULES = {
-    "ensemble_deid.audit.bounds": ("notes_to_read",),
-    "ensemble_deid.audit.certify": ("Certificate", "certify"),
+_NAMES_OF = {
+    "ensemble_deid.audit.bounds": "notes_to_read",
+    "ensemble_deid.audit.certify": "Certificate certify",
     "ensemble_deid.config": (
-        "Config",
-        "CrfConfig",
-        "NeuralConfig",
-        "RegexConfig",
-        "StackConfig",
-        "TbedConfig",
-        "TextConfig",
-        "TransformerConfig",
-        "load_config",
+        "Config CrfConfig NeuralConfig RegexConfig StackConfig TbedConfig TextConfig TransformerConfig load_config"
     ),
-    "ensemble_deid.corpora.read": ("Corpus", "read_corpus"),
-    "ensemble_deid.corpora.write": ("write_corpus",),
-    "ensemble_deid.errors": ("ConfigError", "CorpusError", "DeidError", "ModelError", "RuleError"),
-    "ensemble_deid.evaluation.evaluate": ("Evaluation", "evaluate"),
-    "ensemble_deid.evaluation.pairs": ("EvaluationError",),
-    "ensemble_deid.training.train": ("Trained", "train"),
-    "ensemble_deid.integrations.series": ("WithheldNote", "deidentify_series"),
-    "ensemble_deid.corpora.input_options": ("InputOptions",),
-    "ensemble_deid.corpora.record_map": ("RecordMap",),
-    "ensemble_deid.corpora.tables.columns": ("Columns",),
-    "ensemble_deid.deidentify.deidentifier": ("Deidentifier",),
-    "ensemble_deid.deidentify.job": ("deidentify_files", "deidentify_table"),
-    "ensemble_deid.deidentify.manifest": ("VerifiedRun", "verify_run"),
-    "ensemble_deid.deidentify.one_pass": ("DeidentificationResult",),
-    "ensemble_deid.deidentify.options": ("RunOptions",),
-    "ensemble_deid.deidentify.recognizers": ("Recognizer",),
-    "ensemble_deid.deidentify.summary": ("RunSummary",),
-    "ensemble_deid.deidentify.known.site_lists": ("SiteLists",),
-    "ensemble_deid.note.document": ("Document",),
-    "ensemble_deid.note.span": ("Span",),
+    "ensemble_deid.corpora.read": "Corpus read_corpus",
+    "ensemble_deid.corpora.write": "write_corpus",
+    "ensemble_deid.errors": "ConfigError CorpusError DeidError ModelError RuleError",
+    "ensemble_deid.evaluation.evaluate": "Evaluation evaluate",
+    "ensemble_deid.evaluation.pairs": "EvaluationError",
+    "ensemble_deid.training.train": "Trained train",
+    "ensemble_deid.integrations.series": "WithheldNote deidentify_series",
+    "ensemble_deid.corpora.input_options": "InputOptions",
+    "ensemble_deid.corpora.record_map": "RecordMap",
+    "ensemble_deid.corpora.tables.columns": "Columns",
+    "ensemble_deid.deidentify.deidentifier": "Deidentifier",
+    "ensemble_deid.deidentify.job": "deidentify_files deidentify_table",
+    "ensemble_deid.deidentify.manifest": "VerifiedRun verify_run",
+    "ensemble_deid.deidentify.one_pass": "DeidentificationResult",
+    "ensemble_deid.deidentify.options": "RunOptions",
+    "ensemble_deid.deidentify.recognizers": "Recognizer",
+    "ensemble_deid.deidentify.summary": "RunSummary",
+    "ensemble_deid.deidentify.known.site_lists": "SiteLists",
+    "ensemble_deid.note.document": "Document",
+    "ensemble_deid.note.span": "Span",
 }
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

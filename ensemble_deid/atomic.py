@@ -30,12 +30,19 @@ _BINARY = getattr(os, "O_BINARY", 0)
 @contextmanager
 def open_atomically(path: Path) -> Iterator[BinaryIO]:
     """Open a new file, which is flushed and moved to `path` when the block ends well. OSError names `path`."""
+    with _beside(path) as (stream, temporary):
+        yield stream
+        _finish(stream, temporary)
+        temporary.replace(path)
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[tuple[BinaryIO, Path]]:
+    """Open the unfinished file that is to become `path`, which an OSError then names."""
     with _naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _unfinished_file(path.parent) as (stream, temporary):
-            yield stream
-            _finish(stream, temporary)
-            temporary.replace(path)
+        with _unfinished_file(path.parent) as opened:
+            yield opened
 
 
 @contextmanager
@@ -47,17 +54,6 @@ def _naming(path: Path) -> Iterator[None]:
         if error.errno is not None and _is_ours(error.filename):
             raise OSError(error.errno, error.strerror, str(path)) from None
         raise
-
-
-@contextmanager
-def _written(path: Path, data: bytes) -> Iterator[Path]:
-    """Give the unfinished file that is to become `path`, complete and closed."""
-    with _naming(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with _unfinished_file(path.parent) as (stream, temporary):
-            stream.write(data)
-            _finish(stream, temporary)
-            yield temporary
 
 
 def _flush_and_close(stream: BinaryIO) -> None:
@@ -92,7 +88,11 @@ def folder_atomically(place: Path) -> Iterator[Path]:
 def write_files_atomically(contents: Mapping[Path, bytes]) -> None:
     """Write several files, all or none of them; where one cannot be moved, the others go. OSError names the file."""
     with ExitStack() as stack:
-        unfinished = {path: stack.enter_context(_written(path, data)) for path, data in contents.items()}
+        unfinished: dict[Path, Path] = {}
+        for path, data in contents.items():
+            stream, unfinished[path] = stack.enter_context(_beside(path))
+            stream.write(data)
+            _finish(stream, unfinished[path])
         moved = False
         try:
             for path, temporary in unfinished.items():
@@ -117,18 +117,16 @@ def write_text_atomically(path: Path, text: str) -> None:
 
 def write_new_private_file(path: Path, data: bytes) -> None:
     """Write a new file for its owner alone, whole or not at all. Raises FileExistsError, and OSError naming `path`."""
-    with _naming(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with _unfinished_file(path.parent) as (stream, temporary):
-            stream.write(data)
-            _flush_and_close(stream)
-            # Moving alone would replace a file that somebody has made meanwhile.
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            try:
-                temporary.replace(path)
-            except BaseException:
-                path.unlink()
-                raise
+    with _beside(path) as (stream, temporary):
+        stream.write(data)
+        _flush_and_close(stream)
+        # Moving alone would replace a file that somebody has made meanwhile.
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        try:
+            temporary.replace(path)
+        except BaseException:
+            path.unlink()
+            raise
 
 
 def check_writable(folder: Path) -> None:

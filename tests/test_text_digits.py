@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_deid.cli import model_changes
-from ensemble_deid.deidentify.presidio_labels import predicted_by
+from ensemble_deid.deidentify.one_pass import predicted_by
 from ensemble_deid.note.digits import four_digits, rounded
 
 

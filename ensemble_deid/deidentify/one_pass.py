@@ -8,9 +8,10 @@ from typing import TypedDict, cast
 
 from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.deidentify.gate import ACCEPTED, CHANGED, Gate
-from ensemble_deid.deidentify.known.site_lists import LEFT
+from ensemble_deid.deidentify.known.site_lists import DENY, KNOWN, LEFT
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.prediction import Note
+from ensemble_deid.deidentify.repeats import SOURCE as REPEAT
 from ensemble_deid.deidentify.repeats import Known, PatientStrings
 from ensemble_deid.deidentify.replacement import ReplacedSpan
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError, RuleError
@@ -20,12 +21,27 @@ from ensemble_deid.note.digits import rounded
 from ensemble_deid.note.document import Document, patient_of
 from ensemble_deid.note.reading import read
 from ensemble_deid.note.span import ENFORCED, VOTE, Span
+from ensemble_deid.stacking.sequence_scores import SOURCE as SINGLE_TOKEN
 
 _LOG = logging.getLogger("ensemble_deid")
 REPEATS = "repeats of strings found elsewhere"
 IN_LISTED_SENTENCES = "spans dropped in sentences of the inclusion list"
 HARD_FORM = "notes in a form in which the threshold is lowered"
 """Names of counts."""
+
+
+_OTHERS = {
+    SINGLE_TOKEN: "the score of a single word that no candidate covers",
+    REPEAT: "a repeat of what was found elsewhere",
+    KNOWN: "the site's list of known identifiers",
+    DENY: "the site's deny list",
+}
+
+
+def predicted_by(source: str) -> str:
+    """Return who predicted a span, by its `source`: submodels, or what stands beside them."""
+    named = source.replace("+", ", ") or "the final estimator alone, in no submodel's own answer"
+    return _OTHERS.get(source, named)
 
 
 class SpanDict(TypedDict):

@@ -13,11 +13,15 @@ from ensemble_deid.atomic import LOCK, check_writable, folder_atomically, remove
 from ensemble_deid.corpora.compressed import plain_name
 from ensemble_deid.corpora.formats import FORMATS
 from ensemble_deid.corpora.input_options import InputOptions, table_kind
+from ensemble_deid.corpora.messages.files import FhirLines, MessageFile
 from ensemble_deid.corpora.note_files import NoteFiles, is_single, nested_locations
 from ensemble_deid.corpora.read import locate_corpus
 from ensemble_deid.corpora.record_map import FieldKind, FieldRule
 from ensemble_deid.corpora.records import CountedByReading, NoteSource, OnOutput, Record, Writer, digest_of
+from ensemble_deid.corpora.tables.arrow import ArrowTable
 from ensemble_deid.corpora.tables.columns import Columns
+from ensemble_deid.corpora.tables.delimited import DelimitedTable
+from ensemble_deid.corpora.tables.json_lines import DEFAULTS, JsonLines
 from ensemble_deid.corpora.tables.several import SeveralTables
 from ensemble_deid.corpora.tables.sql import SqlQuery
 from ensemble_deid.deidentify.manifest import FAILED, MANIFEST, SPANS
@@ -105,31 +109,17 @@ class SomeRecords(CountedByReading):
 
 def _table(path: Path, format: str, options: InputOptions, authorities: set[str]) -> NoteSource:
     if format in MESSAGES:
-        from ensemble_deid.corpora.messages.files import MessageFile
-
         rules = None if options.record_map is None else options.record_map.of_messages(format)
         return MessageFile(path, format, options.keep_fields, rules, authorities=authorities)
     if options.record_map is not None and _is_fhir_lines(format, options):
-        from ensemble_deid.corpora.messages.files import FhirLines
-
         return FhirLines(path, options.record_map.fhir)
     columns = _columns(options, format, plain_name(path).stem)
     if format == "jsonl":
-        from ensemble_deid.corpora.tables.json_lines import JsonLines
-
         return JsonLines(path, columns)
-    if format in ("csv", "tsv"):
-        from ensemble_deid.corpora.tables.delimited import DelimitedTable
-
-        return DelimitedTable(path, format, columns)
-    from ensemble_deid.corpora.tables.arrow import ArrowTable
-
-    return ArrowTable(path, format, columns)
+    return (DelimitedTable if format in ("csv", "tsv") else ArrowTable)(path, format, columns)
 
 
 def _columns(options: InputOptions, format: str, table: str) -> Columns:
-    from ensemble_deid.corpora.tables.json_lines import DEFAULTS
-
     columns, given = options.columns or Columns(), options.record_map
     usual = DEFAULTS if format == "jsonl" and given is None else {}
     columns = replace(columns, id=columns.id or usual.get("id"), patient=columns.patient or usual.get("patient"))

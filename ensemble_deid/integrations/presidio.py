@@ -7,12 +7,12 @@ from typing import Any, Unpack
 from presidio_analyzer import AnalysisExplanation, EntityRecognizer, RecognizerResult
 
 from ensemble_deid.deidentify.deidentifier import Deidentifier
-from ensemble_deid.deidentify.one_pass import log_remark
+from ensemble_deid.deidentify.one_pass import log_remark, predicted_by
 from ensemble_deid.deidentify.options import RunChoices, RunOptions
-from ensemble_deid.deidentify.presidio_labels import predicted_by, to_presidio
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.labels import to_presidio
 from ensemble_deid.note.rtf import DATA
 from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.sequence_scores import SOURCE

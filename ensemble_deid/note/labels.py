@@ -193,3 +193,29 @@ def identifier_of(label: str) -> str:
 def is_direct(label: str) -> bool:
     """Whether a label's identifiers name somebody by themselves."""
     return identifier_of(label) not in QUASI
+
+
+# The entity types of Presidio that stand for our labels (those of its documentation, and of its clinical example).
+
+I2B2_TO_PRESIDIO: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("PATIENT", "DOCTOR"), "PERSON"),
+        **{same: same for same in ("USERNAME", "PROFESSION", "ORGANIZATION", "AGE", "URL", "OTHER")},
+        **dict.fromkeys(("STREET", "CITY", "STATE", "COUNTRY", "ZIP", "LOCATION-OTHER"), "LOCATION"),
+        "HOSPITAL": "ORGANIZATION",
+        "DATE": "DATE_TIME",
+        "PHONE": "PHONE_NUMBER",
+        "FAX": "PHONE_NUMBER",
+        "EMAIL": "EMAIL_ADDRESS",
+        "IPADDR": "IP_ADDRESS",
+        "SSN": "US_SSN",
+    }
+)
+
+
+def to_presidio(label: str) -> str:
+    """Return the entity type for a label; identifiers without a type of their own are `ID`, unknown labels stay."""
+    i2b2_type = to_i2b2(label)
+    if i2b2_type is None:
+        return label
+    return I2B2_TO_PRESIDIO.get(i2b2_type, "ID")

@@ -11,8 +11,9 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from ensemble_deid.corpora.checks import check_text
-from ensemble_deid.deidentify.presidio_labels import predicted_by, to_presidio
+from ensemble_deid.deidentify.one_pass import predicted_by
 from ensemble_deid.errors import CorpusError
+from ensemble_deid.note.labels import to_presidio
 from ensemble_deid.note.overlaps import split_overlaps
 from ensemble_deid.note.span import Span
 from ensemble_deid.service.notes import NoteService
