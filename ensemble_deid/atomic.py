@@ -249,7 +249,9 @@ def exclusive(*places: Path) -> Iterator[list[Path]]:
 def _exclusive(place: Path) -> Iterator[bool]:
     made = [folder for folder in place.parents if not folder.exists()]
     place.parent.mkdir(parents=True, exist_ok=True)
-    name = place.name if len(place.name.encode("utf-8", "replace")) <= _LONGEST_NAME else _digest(place.name)
+    name = place.name
+    if len(name.encode("utf-8", "replace")) > _LONGEST_NAME:
+        name = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     path = place.parent / f".{name}{LOCK}"
     while True:
         try:
@@ -280,10 +282,6 @@ def _exclusive(place: Path) -> Iterator[bool]:
             for folder in made:
                 # Where nothing was written after all.
                 folder.rmdir()
-
-
-def _digest(name: str) -> str:
-    return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 def _lock_for_long(handle: int) -> bool:

@@ -2,6 +2,7 @@
 
 import math
 import mmap
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -169,13 +170,8 @@ class StringTable(Sequence[str]):
 
     def _between(self, wanted: bytes, low: int, high: int) -> int:
         """Return the place of a string among those from `low` to before `high`, -1 where it is not there."""
-        while low < high:
-            middle = (low + high) // 2
-            one = self._bytes(middle)
-            if one == wanted:
-                return middle
-            low, high = (middle + 1, high) if one < wanted else (low, middle)
-        return -1
+        place = bisect_left(range(len(self.ends)), wanted, low, high, key=self._bytes)
+        return place if place < high and self._bytes(place) == wanted else -1
 
     def may_begin_with(self, prefixes: Sequence[str]) -> Flags:
         """Return false for each prefix whose first eight bytes begin no string, bool (n,)."""
@@ -192,13 +188,8 @@ class StringTable(Sequence[str]):
         last = int.from_bytes(head.ljust(_HEAD, b"\xff"), "big")
         low = int(np.searchsorted(self.heads, np.uint64(first), side="left"))
         high = int(np.searchsorted(self.heads, np.uint64(last), side="right"))
-        return range(self._first_from(encoded, low, high), self._first_from(encoded + b"\xff" * _HEAD, low, high))
-
-    def _first_from(self, wanted: bytes, low: int, high: int) -> int:
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if self._bytes(middle) < wanted else (low, middle)
-        return low
+        ends = (encoded, encoded + b"\xff" * _HEAD)
+        return range(*(bisect_left(range(len(self.ends)), end, low, high, key=self._bytes) for end in ends))
 
     def _bytes(self, place: int) -> bytes:
         return self.text[self.starts[place] : self.ends[place]].tobytes()

@@ -77,10 +77,10 @@ def test_an_orphan_inside_tag_opens_an_entity_and_none_crosses_a_document() -> N
     assert rows == [(1, 3, 0), (3, 4, 1), (4, 5, 1), (5, 6, 0)]
 
 
-def test_scores_and_source_are_those_given() -> None:
+def test_the_source_is_the_one_given() -> None:
     tokens = tokenize([Document("a", "a b")])
-    spans = tags_to_spans(np.array([1, 3], np.int32), tokens, SCHEME, source="x", scores=np.array([0.25, 0.5]))
-    assert spans == [(Span(0, 1, "DATE", 0.25, "x"), Span(2, 3, "NAME", 0.5, "x"))]
+    spans = tags_to_spans(np.array([1, 3], np.int32), tokens, SCHEME, source="x")
+    assert spans == [(Span(0, 1, "DATE", 1.0, "x"), Span(2, 3, "NAME", 1.0, "x"))]
 
 
 def test_what_cannot_be_carried_is_counted() -> None:

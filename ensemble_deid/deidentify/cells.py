@@ -41,10 +41,8 @@ class Cells:
     """Treats ids and dates; `bits` are the sizes of integers in the columns of ids and patients.
 
     `labels` are the model's; with `mapped`, records have fields of a record map. Dates have the style of the labels for
-    dates: kept where the text keeps them, years where it has years, and shifted where it shows nothing of them; beside
-    dates that were kept, those that are shifted would show the shift. `counts` says what could not be treated, and so
-    was emptied. Raises ConfigError where some labels
-    for dates have such a style and others have not.
+    dates, kept, years or shifted: beside kept dates, shifted ones would show the shift. `counts` says what could not be
+    treated, and so was emptied. Raises ConfigError where the labels for dates have several such styles.
     """
 
     replacer: Replacer

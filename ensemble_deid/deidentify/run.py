@@ -37,10 +37,9 @@ if TYPE_CHECKING:
 class Run:
     """One run: a source of notes, what finds and replaces their PHI, and the folder that says what was done.
 
-    `settings` are recorded; `finding` are those that decide what is found, and must be the same when a run is resumed.
-    `labels` counts spans and `words` the words of the notes written. With `standard`, `out` is a file that waits for
-    standard output. `compare` is a page with the notes before and after, which contains PHI. `treated` is told of every
-    record.
+    `settings` are recorded; `finding` are those that must be the same when a run is resumed. `labels` counts spans and
+    `words` the words of the notes written. With `standard`, `out` waits for standard output. `compare` is a page with
+    the notes before and after, which contains PHI. `treated` is told of every record.
     """
 
     source: NoteSource

@@ -207,7 +207,8 @@ def complete(
     """
     templates = [Span(*match.span(), "DATE") for match in TEMPLATE.finditer(text)]
     by_form = [rule for rule in rules if rule.side == "alone" and rule.labels[0] in labels]
-    alone = [span for rule in by_form for span in _by_form(rule, text)]
+    found = [(rule, match) for rule in by_form for match in rule.pattern.finditer(text)]
+    alone = [Span(*match.span(1), rule.labels[0], 1.0, SOURCE) for rule, match in found]
     given = tuple(spans)
     while True:
         claims = [claim for span in outside(templates, given) for claim in _completed(text, span, rules)]
@@ -215,11 +216,6 @@ def complete(
         if done == given:
             return done
         given = done
-
-
-def _by_form(rule: Completion, text: str) -> Iterator[Span]:
-    for match in rule.pattern.finditer(text):
-        yield Span(*match.span(1), rule.labels[0], 1.0, SOURCE)
 
 
 def _completed(text: str, span: Span, rules: Sequence[Completion]) -> list[Span]:

@@ -82,7 +82,7 @@ def to_i2b2(label: str) -> str | None:
 
 # Named sets of PHI labels: categories, the HIPAA subset, and the groups A-D of Murugadoss et al. 2021 (table 1).
 #
-# MEDDOCAN labels belong to the sets of their i2b2 counterparts (`phi.maps`).
+# MEDDOCAN labels belong to the sets of their i2b2 counterparts.
 
 _GROUP_A = HIPAA_TYPES | {"URL", "IPADDR", "IDNUM"}
 _GROUP_B = _GROUP_A | {"DOCTOR", "USERNAME", "STATE"}
@@ -122,9 +122,9 @@ NEW_LABEL = "capitals, digits, - and _, 40 at most"
 """What the name of a site's own label may hold; it is in the output, so it must quote nothing."""
 
 
-def is_label(name: str, labels: Iterable[str] = ()) -> bool:
-    """Whether a name is one of these labels, of the taxonomy, or such as a site may give a label of its own."""
-    return bool(_NEW_LABEL.fullmatch(name)) or name in labels or name in known_labels()
+def is_label(name: str) -> bool:
+    """Whether a name is a label of the taxonomy, or such as a site may give a label of its own."""
+    return bool(_NEW_LABEL.fullmatch(name)) or name in known_labels()
 
 
 def known_labels() -> frozenset[str]:

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ensemble_deid.arrays import Floats, Int32s
+from ensemble_deid.arrays import Int32s
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.span import Span
@@ -120,20 +120,10 @@ def entity_rows(codes: Int32s, tokens: TokenTable) -> tuple[Int32s, Int32s, Int3
     return first, after, label[first].astype(np.int32)
 
 
-def tags_to_spans(
-    codes: Int32s,
-    tokens: TokenTable,
-    scheme: TagScheme,
-    *,
-    source: str = "",
-    scores: Floats | None = None,
-) -> list[tuple[Span, ...]]:
-    """Decode tags into spans, one tuple per document; `scores` has one confidence per entity, in order."""
+def tags_to_spans(codes: Int32s, tokens: TokenTable, scheme: TagScheme, *, source: str = "") -> list[tuple[Span, ...]]:
+    """Decode tags into spans, one tuple per document."""
     spans: list[list[Span]] = [[] for _ in range(len(tokens.document_starts) - 1)]
-    first, after, label = entity_rows(codes, tokens)
-    confidence = scores.tolist() if scores is not None else [1.0] * len(first)
-    rows = zip(first.tolist(), after.tolist(), label.tolist(), confidence, strict=True)
-    for low, high, k, score in rows:
-        span = Span(int(tokens.start[low]), int(tokens.end[high - 1]), scheme.labels[k], score, source)
+    for low, high, k in zip(*(column.tolist() for column in entity_rows(codes, tokens)), strict=True):
+        span = Span(int(tokens.start[low]), int(tokens.end[high - 1]), scheme.labels[k], 1.0, source)
         spans[int(tokens.document[low])].append(span)
     return [tuple(found) for found in spans]

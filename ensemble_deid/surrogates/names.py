@@ -57,7 +57,9 @@ class PersonNames:
         for part in names:
             written = surface[part.start : part.end]
             if len(part.word) > 1:
-                fresh.append(self._form(written, self.surrogate(part.word, part.role, staff=staff)))
+                # Notes that are written without accents stay so: their readers may not be able to show them.
+                new = self.surrogate(part.word, part.role, staff=staff)
+                fresh.append(match_case(written, _plain(new) if written.isascii() else new))
             else:
                 fresh.append(match_case(written, self._initial(part.word, beside, staff=staff)))
         value = self._filled(surface, names, fresh, staff=staff)
@@ -200,11 +202,6 @@ class PersonNames:
             done += codes.digits(surface[cursor : part.start]) + value
             cursor = part.end
         return done + codes.digits(surface[cursor:])
-
-    @staticmethod
-    def _form(written: str, value: str) -> str:
-        # Notes that are written without accents stay so: their readers may not be able to show them.
-        return match_case(written, _plain(value) if written.isascii() else value)
 
 
 def titles_of(before: str) -> str:

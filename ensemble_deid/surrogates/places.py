@@ -170,9 +170,9 @@ class NamedPlaces:
         words = list(_WORD.finditer(surface))
         if not words:
             return self.codes.replace(surface, "IDNUM")
-        if len(words) == 1 and self._is_acronym(words[0].group()):
-            fresh = self._acronym(words[0].group())
-            return self._around(surface, [(words[0].start(), words[0].end(), fresh)])
+        only = words[0].group() if len(words) == 1 else ""
+        if only.isupper() and 1 < len(only) <= _LONGEST_ACRONYM and fold(only) not in generic_words():
+            return self._around(surface, [(*words[0].span(), self._acronym(only))])
         small = surface.islower()
         named = [word for word in words if self._names_the_place(word.group(), all_small=small)]
         if not named and not any(map(str.isdecimal, surface)):
@@ -209,10 +209,6 @@ class NamedPlaces:
         # Single letters (Apt 2R) are not distinctive; a name may be written small (`hospital of springfield`).
         plain = word.islower() and not all_small and word in _PLAIN_IF_SMALL
         return len(word) > 1 and not plain and fold(word) not in generic_words()
-
-    @staticmethod
-    def _is_acronym(word: str) -> bool:
-        return word.isupper() and 1 < len(word) <= _LONGEST_ACRONYM and fold(word) not in generic_words()
 
     def _acronym(self, letters: str) -> str:
         for name in sorted(self.known):

@@ -17,10 +17,9 @@ from ensemble_deid.errors import CorpusError
 class Message:
     """`text` is all note text of the message; `written(edits, values)` is the message with the text replaced.
 
-    `fields` are values with a rule of a record map, and `values` their replacements; without a map there are none.
-    `kept` names the other fields with a value, which may hold PHI and are never changed: with a map there are none.
-    `key` is a resource's type and id; `authority` assigned the ids of patients that are known by the id alone.
-    Raises CorpusError, from `written`, where the replacement cannot be written in the message's character set.
+    `fields` have a rule of a record map, and `values` are their replacements; `kept` names the other fields with a
+    value, which may hold PHI and are never changed. `key` is a resource's type and id; `authority` assigned ids that
+    are known alone. `written` raises CorpusError for what the message's character set cannot hold.
     """
 
     text: str = field(repr=False)

@@ -11,16 +11,6 @@ from ensemble_deid.deidentify.known.kinds import KINDS, Matching
 from ensemble_deid.deidentify.known.names import Person
 from ensemble_deid.deidentify.known.words import compacted
 
-_TYPES = {
-    FieldKind.PATIENT: "PATIENT",
-    FieldKind.STAFF: "DOCTOR",
-    FieldKind.RELATIVE: "PATIENT",
-    FieldKind.ZIP: "ZIP",
-    FieldKind.CITY: "CITY",
-    FieldKind.STATE: "STATE",
-    FieldKind.COUNTRY: "COUNTRY",
-    FieldKind.ORGANIZATION: "HOSPITAL",
-}
 _NAMES = {
     FieldKind.PATIENT: "name",
     FieldKind.STAFF: "staff",
@@ -48,7 +38,7 @@ def labelled(kind: FieldKind, value: str) -> Iterator[tuple[int, int, str]]:
     elif kind is FieldKind.PHONE:
         yield 0, len(value), _type_of_contact(value)
     else:
-        yield 0, len(value), _TYPES[kind]
+        yield 0, len(value), KINDS[_NAMES[kind]].type if kind in _NAMES else kind.name
 
 
 def _of_address(value: str, start: int, end: int, *, first: bool) -> Iterator[tuple[int, int, str]]:

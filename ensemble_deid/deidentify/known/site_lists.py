@@ -261,11 +261,9 @@ class SiteLists:
     ) -> Document:
         """Return the note with what is known added to its spans, and without those that are allowed.
 
-        `others` are spans of enforced patterns and of recognizers, which may overlap; what is enforced stays.
-
-        Spans that overlap are joined; where one of their labels shows what it holds (`Styles.hides` of what is to
-        replace them), another one counts before it. `counts` counts what acted, entries of lists by their line;
-        `by_model` are the model's own spans, where the document has those from other notes, too.
+        `others` are spans of enforced patterns and of recognizers, which may overlap; what is enforced stays. Spans
+        that overlap are joined under a label that hides them, where there is one. `counts` counts what acted, entries
+        of lists by line; `by_model` are the model's own spans, where the document has those from other notes, too.
         """
         count: Counter[str] = Counter() if counts is None else counts
         matches = [] if self.known is None else self._matches(document, self.known, count, by_model)

@@ -152,14 +152,13 @@ class Replacer:
         kind, spanish = kind_of(span.label, surface), is_spanish(span.label)
         return reads_as_medicine(without_marks(surface), kind, before=before, after=after, spanish=spanish)
 
-    def pseudonym(self, value: str, *, kind: str, patient: str | None = None) -> str:
+    def pseudonym(self, value: str, *, kind: str) -> str:
         """Return a keyed pseudonym of an id: 15 digits for an integer, else `kind-` and 20 letters and digits.
 
         It is never the id itself. Two of a million integers collide with a probability of 0.0006, of a million other
         ids with one of 10**-12.
         """
-        of_patient = () if patient is None else (patient,)
-        keyed = Keyed(self.key.secret, (self.scope, "pseudonym", kind, *of_patient))
+        keyed = Keyed(self.key.secret, (self.scope, "pseudonym", kind))
         least = 10 ** (_INTEGER_DIGITS - 1)
 
         def made(digest: bytes) -> str:

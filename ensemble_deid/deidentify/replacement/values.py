@@ -46,9 +46,9 @@ class Values:
             "keep": lambda _: surface,
             "hash": self._hash,
             "numbered": self._numbered,
-            "surrogate": self._surrogate,
+            "surrogate": lambda s: self.surrogates.value(self.text, s.start, s.end, s.label, year=self._year),
             "year": self._years,
-            "cap-age": self._age,
+            "cap-age": lambda s: capped_age(self._surface(s), following=self.text[s.end : s.end + 16]),
             "zip3": self._zip,
         }
         value = makers[style](span) if style in makers else None
@@ -80,10 +80,6 @@ class Values:
     def _surface(self, span: Span) -> str:
         return self.text[span.start : span.end]
 
-    def _surrogate(self, span: Span) -> str | None:
-        surrogates = self.surrogates
-        return surrogates.value(self.text, span.start, span.end, span.label, year=self._year)
-
     def _hash(self, span: Span) -> str:
         keyed = Keyed(self.surrogates.secret, (*self.surrogates.scope, "hash"))
         return f"[{self.styles.name(span.label)}:{keyed.digest(same_string(self._surface(span))).hex()[:_HASH_DIGITS]}]"
@@ -111,9 +107,6 @@ class Values:
         years = surrogates.dates.years(surface, year=self._year or surrogates.year)
         great_age = surrogates.shows_great_age(surface)
         return None if not years or great_age else "-".join(str(year) for year in years)
-
-    def _age(self, span: Span) -> str | None:
-        return capped_age(self._surface(span), following=self.text[span.end : span.end + 16])
 
     def _zip(self, span: Span) -> str | None:
         match = _ZIP.fullmatch(self._surface(span).strip())
