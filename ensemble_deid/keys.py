@@ -87,13 +87,10 @@ class Key:
     @classmethod
     def from_file(cls, path: str | Path, *, name: str | None = None) -> "Key":
         """Return the first key of a file, or the one called `name`. Raises ConfigError, without quoting the file."""
-        keys = _read_keys(path)
-        if name is None:
-            return keys[0][1]
-        for known, key in keys:
-            if known == name:
-                return key
-        raise ConfigError(f"{path}: holds no key called {name!r}")
+        named = [key for known, key in _read_keys(path) if name in (None, known)]
+        if not named:
+            raise ConfigError(f"{path}: holds no key called {name!r}")
+        return named[0]
 
     @classmethod
     def fresh(cls) -> "Key":

@@ -1,7 +1,4 @@
-"""Enlarge a corpus with copies of its notes whose form is changed: layout, case, typing errors; gold offsets follow.
-
-For training only: what is learned must not depend on the form of one site (`research/augmentation.py`).
-"""
+"""Enlarge a corpus, for training only, with copies of its notes in another form: layout, case, typing errors."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -7,7 +7,7 @@ import numpy as np
 
 from ensemble_deid.corpora.edits import Edit
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.number_words import DIGITS, ORDINALS, TEENS, TENS
+from ensemble_deid.note.number_words import DIGITS, ORDINALS, TENS, cardinal
 from ensemble_deid.note.overlaps import apart
 from ensemble_deid.note.span import Span
 from ensemble_deid.word_tables import listed_words
@@ -21,16 +21,6 @@ _MARK = re.compile(r"([.,:;])(?=\s)")
 _SAID = {".": " period", ",": " comma", ":": " colon", ";": " semicolon"}
 _NAME = re.compile(r"[A-Z][a-z]{2,8}")
 DATES_SAID, NAMES_SPELLED, PUNCTUATED_NOTES = 0.7, 0.15, 0.5
-
-
-def cardinal(number: int) -> str:
-    """Return a number below 100 in words: `eighty three`."""
-    if number < 10:
-        return DIGITS[number]
-    if number < 20:
-        return TEENS[number - 10]
-    tens, ones = divmod(number, 10)
-    return TENS[tens - 2] + (f" {DIGITS[ones]}" if ones else "")
 
 
 def ordinal(number: int) -> str:

@@ -1,7 +1,4 @@
-"""Enlarge a corpus with copies of its notes in which every PHI is replaced by a surrogate; gold offsets are adjusted.
-
-The surrogates are those of the output, under a throwaway key that the seed decides. For training only.
-"""
+"""Enlarge a corpus, for training only, with copies whose PHI are surrogates under a throwaway key of the seed."""
 
 import hashlib
 import re

@@ -78,11 +78,9 @@ def render_brat_note(document: Document) -> dict[str, str]:
 
 # The files in which BERT-deid reads the Dernoncourt-Lee corpus: `txt/NAME.txt`, and `ann/NAME.gs` as CSV.
 #
-# Source: Johnson et al. 2020 (section 3.3, "Harmonization") and the documentation of their software (TRAINING.md),
-# which describes one form for its four corpora: a file of annotations begins with the names of its columns, of which
-# `start`, `stop` (characters of the text, the end not included) and `entity_type` are read, and `document_id` and
-# `entity`, where they are there, must be the note's name and the text at the place. Each note is of another patient
-# (Dernoncourt et al. 2017, JAMIA 24:596).
+# Source: Johnson et al. 2020 (section 3.3, "Harmonization") and the documentation of their software (TRAINING.md). The
+# columns `start`, `stop` (characters of the text, the end not included) and `entity_type` are needed, `document_id` and
+# `entity` checked. Each note is of another patient (Dernoncourt et al. 2017, JAMIA 24:596).
 
 _NEEDED = ("start", "stop", "entity_type")
 _OFFSET = re.compile(r"[0-9]{1,9}")
@@ -148,10 +146,7 @@ _Key = tuple[int, int]
 
 
 def read_physionet_notes(path: Path, *, gold: bool = True) -> Iterator[ReadOutcome]:
-    """Yield (id, note) for every note of a file `NAME.text`, with the annotations in `NAME.phi` beside it.
-
-    The id is patient-note. CorpusError, with file and line, for broken files and annotations of no note.
-    """
+    """Yield (patient-note, note) for the notes of `NAME.text`, annotated in `NAME.phi`. CorpusError names the line."""
     places = _read_places(path.with_suffix(".phi")) if gold else {}
     documents = list(_read_records(path))
     lone = sorted(places.keys() - {key for key, _, _ in documents})

@@ -88,10 +88,7 @@ def _read_tag(tag: XmlNode, text: str, path: Path, scheme: XmlScheme, notices: C
 
 
 def render_xml_note(document: Document, scheme: XmlScheme) -> str:
-    """Return the file's content; CorpusError on labels or characters that the format cannot represent.
-
-    Patient (unless the name tells it), site and metadata become attributes of the root; the tools ignore them.
-    """
+    """Return the file's content; patient, site and metadata are attributes. CorpusError on what it cannot hold."""
     text = document.text
     # A parser would turn a CR inside CDATA into LF, and end the section at the first ]]>.
     body = escaped(text, document.id)

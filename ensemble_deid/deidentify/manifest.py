@@ -66,10 +66,7 @@ class TextsDigest:
 
 @dataclass(slots=True)
 class RunFiles:
-    """Writes a run's files, none of which is in place before all are whole.
-
-    `standard`: the output goes to standard output; `table`: it is a table in a database.
-    """
+    """Writes a run's files, in place when all are whole; the output may be `standard` output or a database `table`."""
 
     folder: Path
     key: Key

@@ -81,10 +81,7 @@ def _lines(path: Path, sha256: str) -> dict[str, tuple[str, dict[str, Any]]]:
 
 
 def member_sources(members: Mapping[str, str | Path]) -> Members:
-    """Return the sources of members by name: a file of spans, or `recognizer:NAME`.
-
-    Raises ConfigError for a bad name or recognizer, CorpusError for a file that cannot be read.
-    """
+    """Return the sources of members: a file of spans, or `recognizer:NAME`. ConfigError or CorpusError for bad ones."""
     return tuple((name, _source(name, given)) for name, given in sorted(members.items()))
 
 

@@ -113,8 +113,8 @@ class Recognizer:
             if known.setdefault(_digest(document.text), document.spans) != document.spans:
                 raise CorpusError(f"{path}: {place}: another line has the same text, and other spans")
         labels = frozenset(span.label for spans in known.values() for span in spans)
-        find = _SpansOfFile(Path(path).name, known)
-        return cls(name=Path(path).name, find=find, least=least, labels=labels, sha256=digest_of(Path(path)))
+        path = Path(path)
+        return cls(name=path.name, find=_SpansOfFile(known), least=least, labels=labels, sha256=digest_of(path))
 
     @property
     def is_file(self) -> bool:
@@ -163,7 +163,6 @@ class Recognizer:
 
 @dataclass(frozen=True, slots=True)
 class _SpansOfFile:
-    name: str
     known: Mapping[bytes, tuple[Span, ...]] = field(repr=False)
 
     def __call__(self, text: str) -> tuple[Span, ...]:

@@ -190,13 +190,16 @@ def _digest_or_none(file: Path) -> str | None:
 def check_outputs(
     source: NoteSource, given: Path, out: Path, run: Path, beside: Sequence[Path | None], *inputs: Input
 ) -> Path:
-    """Return where the notes of `source`, which was `given`, are written; `beside` are other outputs.
-
-    Raises CorpusError where an output would overwrite a file read (`inputs`, too), or another output.
-    """
+    """Return where the notes of `source` go. CorpusError where any output would overwrite a file read, or another."""
     read: tuple[Input, ...] = (*files_read(source, given), *inputs)
     place = _output(source, given, out, inputs)
-    _check_run_folder(run, read)
+    own = {FAILED, MANIFEST, SPANS, OFFSETS, KEY_FILE, LOCK}
+    if run.exists() and not run.is_dir():
+        raise CorpusError(f"{run}: the run's folder is a file")
+    check_writable(run)
+    if run.is_dir() and any(path.name not in own for path in run.iterdir()):
+        raise CorpusError(f"{run}: the run's folder holds other files")
+    refuse_output_files([run / name for name in sorted(own)], *read)
     refuse_output_files(beside, *read)
     refuse_inside(beside, given, *inputs)
     refuse_shared(run, *beside)
@@ -257,16 +260,6 @@ def _output(source: NoteSource, given: Path, out: Path, inputs: Sequence[Input])
     if file == out and not out.name.lower().endswith(suffix.lower()):
         raise CorpusError(f"{out}: the output has the form of the input, and so its suffix: {suffix}")
     return file
-
-
-def _check_run_folder(folder: Path, read: Sequence[Input]) -> None:
-    own = {FAILED, MANIFEST, SPANS, OFFSETS, KEY_FILE, LOCK}
-    if folder.exists() and not folder.is_dir():
-        raise CorpusError(f"{folder}: the run's folder is a file")
-    check_writable(folder)
-    if folder.is_dir() and any(path.name not in own for path in folder.iterdir()):
-        raise CorpusError(f"{folder}: the run's folder holds other files")
-    refuse_output_files([folder / name for name in sorted(own)], *read)
 
 
 # Streams, which wait in a private folder.

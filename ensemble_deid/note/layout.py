@@ -73,13 +73,11 @@ def _joined_letters(text: str, separator: str, *, often: bool) -> Iterator[Chang
                 string = gap[0]
                 if string != separator:
                     yield gap.start(), gap.end(), _between(string, separator)
-                elif not own_line_ends or not _begins_line(text[gap.start() - 1], text[gap.end()]):
+                    continue
+                before, after = text[gap.start() - 1], text[gap.end()]
+                # A line end between two letters is the note's own after words, before a capital.
+                if not (own_line_ends and after.isupper() and (before.islower() or before.isdigit())):
                     yield gap.start(), gap.end(), ""
-
-
-def _begins_line(before: str, after: str) -> bool:
-    """Whether a line end between two letters is the note's own: after words, a capital."""
-    return after.isupper() and (before.islower() or before.isdigit())
 
 
 def _between(gap: str, separator: str) -> str:

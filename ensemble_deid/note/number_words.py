@@ -33,6 +33,14 @@ _BETWEEN = re.compile(r"[ ,./()-]{0,3}(?:(?:dash|hyphen|slash|space|dot)\b[ ,]{0
 _MOST_PARTS = 40
 
 
+def cardinal(number: int) -> str:
+    """Return a number below 100 in words: `eighty three`."""
+    if number < 20:
+        return BELOW_TWENTY[number]
+    tens, ones = divmod(number, 10)
+    return TENS[tens - 2] + (f" {DIGITS[ones]}" if ones else "")
+
+
 def read_number(text: str, start: int) -> list[tuple[str, int]]:
     """Return what the number at `start` may be, in digits and capitals, each with its end, the longest first.
 

@@ -3,11 +3,9 @@
 import re
 
 from ensemble_deid.note.folding import fold
-from ensemble_deid.note.number_words import BELOW_TWENTY, DIGITS, TENS
+from ensemble_deid.note.number_words import BELOW_TWENTY, DIGITS, TENS, cardinal
 
-WORDS: tuple[str, ...] = BELOW_TWENTY + tuple(
-    ten if unit == 0 else f"{ten}-{DIGITS[unit]}" for ten in TENS for unit in range(10)
-)
+WORDS = tuple(cardinal(number).replace(" ", "-") for number in range(100))
 SPANISH_WORDS: tuple[str, ...] = tuple(
     "cero un dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis diecisiete "
     "dieciocho diecinueve veinte".split()

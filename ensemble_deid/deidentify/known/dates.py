@@ -6,7 +6,7 @@ from datetime import date
 from functools import cache
 
 from ensemble_deid.deidentify.known.words import Words, compacted
-from ensemble_deid.note.number_words import BELOW_TWENTY, ORDINALS, TENS
+from ensemble_deid.note.number_words import ORDINALS, TENS, cardinal
 from ensemble_deid.surrogates.date_forms import MONTH_STYLES
 
 _VALUE = re.compile(r"(\d{4})-?(\d{2})-?(\d{2})(?:[T ].*)?", re.DOTALL)
@@ -112,10 +112,7 @@ def date_forms(day: date) -> Iterator[tuple[str, ...]]:
 
 
 def _english(number: int) -> tuple[str, ...]:
-    """Return a number below 100 in words."""
-    if number < len(BELOW_TWENTY):
-        return (BELOW_TWENTY[number],)
-    return (TENS[number // 10 - 2], *([BELOW_TWENTY[number % 10]] if number % 10 else []))
+    return tuple(cardinal(number).split())
 
 
 def _spanish(number: int) -> tuple[str, ...]:

@@ -1,8 +1,7 @@
 """Names of known people, found whole or in part: in any order, with initials, short forms and typing errors.
 
-Every distinct word of a text is looked up once. Which of its occurrences count depends on what stands beside it, and on
-how likely it is that the word is something else: a patient's own name counts wherever it can be a name, while that of
-one of thousands of staff must not take away every `Will` and `Long`.
+Which occurrences of a word count depends on what stands beside it: a patient's own name counts wherever it can be a
+name, while that of one of thousands of staff must not take away every `Will` and `Long`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

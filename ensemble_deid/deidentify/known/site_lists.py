@@ -116,14 +116,12 @@ class Rank(IntEnum):
         return cls.OWN if match.own else cls.STAFF
 
     @classmethod
-    def of_model(cls, surface: str) -> "Rank":
-        """Return the rank of a span of the model: `May 3` is a date also where the patient's name is May."""
-        return cls.MODEL_NUMBER if any(map(str.isdigit, surface)) else cls.MODEL
-
-    @classmethod
     def of_span(cls, span: Span, text: str) -> "Rank":
         """Return the rank of a span of the model, an enforced pattern or a recognizer."""
-        return cls.ENFORCED if span.is_enforced else cls.of_model(text[span.start : span.end])
+        if span.is_enforced:
+            return cls.ENFORCED
+        # `May 3` is a date also where the patient's name is May.
+        return cls.MODEL_NUMBER if any(map(str.isdigit, text[span.start : span.end])) else cls.MODEL
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -127,11 +127,7 @@ class Replacer:
         return Replacement("".join(parts), tuple(replaced))
 
     def doubted(self, document: Document, sure: Collection[str] = ()) -> frozenset[Span]:
-        """Return the spans that become tags where their style would invent a value.
-
-        They score less than `min_score`, and so does every mention of the same string in the document and elsewhere
-        (`sure`, normalised); or they read as medicine. With a `min_score` of 0 nothing is doubted.
-        """
+        """Return the spans that become tags where their style would invent a value: unsure everywhere, or medicine."""
         least = self.styles.settings.min_score
         asked = [span for span in sorted(document.spans) if self.styles.of(span.label) in INVENTING]
         if least == 0 or not asked:
@@ -170,11 +166,7 @@ class Replacer:
         return next(new for new in candidates if new not in value)
 
     def shift_date(self, value: str, *, patient: str, taken: Collection[str] = (), spanish: bool = False) -> str | None:
-        """Return a date or date-time moved by the patient's shift, in the same form; None where it is no date.
-
-        With the patient's PHI (`taken`, as in `replace`), and whether the notes are Spanish, an ambiguous date
-        (3/4/2014) is read as in the notes; without it 3 is the month, unless `day_first` is set.
-        """
+        """Return a date moved by the patient's shift, in its form, None for no date; `taken` tells how 3/4 is read."""
         surrogates = self._surrogates(patient, frozenset(taken), spanish=spanish)
         return surrogates.dates.shift(value, year=surrogates.year)
 

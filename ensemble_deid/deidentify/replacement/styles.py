@@ -30,10 +30,7 @@ _ONLY_PER_LABEL = ("keep", *COARSE)
 
 @dataclass(frozen=True, slots=True)
 class Styles:
-    """A default style, and those of labels and categories; `settings` are those of `[surrogates]` in a policy.
-
-    `operators` has the callables behind styles, `names` what labels and categories are called in the output.
-    """
+    """A default style, and those of labels and categories; `settings`, `operators` behind styles, `names` put out."""
 
     default: str = "tag"
     by_label: Mapping[str, str] = field(default_factory=dict)
