@@ -198,14 +198,11 @@ def _donor(note: Document, notes: Sequence[Document], rng: np.random.Generator) 
     return others[int(rng.integers(len(others)))] if others else None
 
 
-def _formats(note: Document, notes: Sequence[Document], rng: np.random.Generator) -> Document:
-    shapes = number_formats(notes, other_than=note)
-    return apply_edits(note, reformatted(note, shapes, rng))
-
-
 CHANGES: Mapping[str, Callable[[Document, Sequence[Document], np.random.Generator], Document]] = {
     "headers": lambda note, notes, rng: exchange_header(note, _donor(note, notes, rng)),
-    "formats": _formats,
+    "formats": lambda note, notes, rng: apply_edits(
+        note, reformatted(note, number_formats(notes, other_than=note), rng)
+    ),
     "labels": lambda note, notes, rng: apply_edits(note, dropped_labels(note, rng)),
     "sentences": lambda note, notes, rng: apply_edits(note, dropped_sentences(note, rng)),
     "wrap": lambda note, notes, rng: apply_edits(note, rewrapped(note, rng)),
@@ -238,8 +235,7 @@ def copies_for_training(
 def augment_corpus(documents: Sequence[Document], *, changes: Sequence[str], copies: int, seed: int) -> list[Document]:
     """Return `copies` copies of the notes with all named changes made, copy by copy, without the originals.
 
-    Copy c of note `101-01` is called `101-01-a<c>`, of the same patient and site. The result depends only on notes,
-    changes and seed. Raises ConfigError for an unknown change, none at all, or fewer than one copy.
+    Copy c of `101-01` is `101-01-a<c>`, of the same patient and site. Raises ConfigError for wrong changes or copies.
     """
     unknown = sorted(set(changes) - set(CHANGES))
     if unknown or not changes:

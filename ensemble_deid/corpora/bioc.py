@@ -74,7 +74,6 @@ class _Reading:
 
 
 def _note(item: object, place: str, gold: bool) -> ReadNote:
-    """Return the note. Raises CorpusError for parts in the wrong order and annotations that do not fit."""
     source = object_of(item, place)
     name = string_field(source, "id", place)
     check_id(name, place)

@@ -63,7 +63,6 @@ def writing_compressed(out: Path) -> Iterator[BinaryIO]:
 
 
 def zstandard() -> Any:
-    """Return the library. Raises ConfigError, which names the extra, where it is missing."""
     with needs_extra("tables", "Zstandard"):
         import zstandard
     return zstandard

@@ -189,7 +189,6 @@ def render_conll_note(document: Document) -> str:
 
 
 def _words(line: str, offset: int, cuts: Collection[int]) -> Iterator[tuple[int, int]]:
-    """Yield the words of a line, cut also where a span begins or ends."""
     for match in _WORD.finditer(line):
         start = offset + match.start()
         for end in range(start + 1, offset + match.end() + 1):

@@ -285,7 +285,6 @@ def _done(run: Run, *, resume: bool) -> RunSummary:
 
 
 def _copy_out(job: _Job, places: RunPlaces, out: Path) -> None:
-    """Copy the spans, and what goes to a stream."""
     if job.spans is not None:
         with (places.run / SPANS).open("rb") as stream, open_atomically(job.spans) as copy:
             shutil.copyfileobj(stream, copy)

@@ -182,12 +182,10 @@ class Run:
 
 
 def _note(record: Record, found: Found) -> Note:
-    """Return the note with what the model found in it, or why it is withheld."""
     return record.error if record.error is not None else found.apply(record.document())
 
 
 def _compared(record: Record, result: DeidentificationResult) -> tuple[Document, Document]:
-    """Return a note as it came and as it was written, each with what was replaced as spans."""
     old = [Span(span.start, span.end, span.label, span.score) for span in result.replaced]
     new = [Span(s.new_start, s.new_end, s.label, s.score) for s in result.replaced if s.new_end > s.new_start]
     return Document(record.name, record.text or "", tuple(old)), Document(record.name, result.text or "", tuple(new))

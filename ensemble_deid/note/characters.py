@@ -1,7 +1,6 @@
 """Characters that look like others: full-width and mathematical letters, look-alikes of other scripts, marks, fillers.
 
-Each function returns the changes that undo one of these, none for a text without it (see `markup.py` for changes).
-Texts in ASCII have none of them, scanning errors excepted, and are not given to the other functions.
+Each function returns the changes (`markup.py`) that undo one; those for scanning errors alone read texts in ASCII.
 """
 
 import itertools
@@ -211,15 +210,11 @@ def confusables(text: str) -> list[Change]:
     disguised = [match for match in mixed if not _is_symbol(match[0], foreign[match])]
     shown = len(disguised) >= _FEW
     if latin >= _MOSTLY * (latin + other):
-        disguised += [match for match in alone if _is_disguised(match[0], foreign[match], least=1 if shown else 2)]
+        least = 1 if shown else 2
+        disguised += [match for match in alone if least <= len(foreign[match]) == sum(map(str.isalpha, match[0]))]
     chosen = {*disguised, *(mixed if shown else ())}
     places = sorted((match.start() + k, match[0][k]) for match in chosen for k in foreign[match])
     return [(place, place + 1, table[ord(letter)]) for place, letter in places]
-
-
-def _is_disguised(word: str, foreign: Sequence[int], *, least: int) -> bool:
-    """Whether all letters of a word, and enough of them, look like Latin ones."""
-    return len(foreign) >= least and len(foreign) == sum(map(str.isalpha, word))
 
 
 def _is_symbol(word: str, foreign: Sequence[int]) -> bool:

@@ -1,7 +1,6 @@
 """How words are laid out: letters apart, one a line, blanks written otherwise, words cut at line ends, case.
 
-Each function returns the changes that undo one of these, none for a text without evidence of it (see `markup.py` for
-changes). What may be ordinary (`b.i.d.`, `A B C D`, `x 5 x 4`, a table with `|`) is no evidence.
+Each function returns the changes that undo one of these, none without evidence; `b.i.d.` and `A B C D` are none.
 """
 
 import itertools

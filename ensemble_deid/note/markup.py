@@ -1,7 +1,6 @@
 """Notes that came through mail or a web page: quoted-printable, base64, %20, entities, tags (RTF is in `rtf.py`).
 
-Each function returns the changes that undo one of these, none for a text without it. A change replaces the characters
-`[start, end)` of the text; changes are in text order and do not overlap. Time is linear in the text's length.
+Each function returns the changes `(start, end, text)` that undo one of these, in text order, apart, in linear time.
 """
 
 import base64

@@ -74,7 +74,6 @@ def is_great_age(surface: str) -> bool:
 
 
 def _numbers(surface: str) -> list[int]:
-    """Return the numbers of a string, in digits and in words."""
     numbers = [int(digits) for digits in _NUMBER.findall(surface)]
     for match in _SPELLED.finditer(surface):
         words = match.group().lower()

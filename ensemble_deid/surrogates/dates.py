@@ -94,11 +94,6 @@ class Parts:
         self._kinds: set[_Part] = set()
         self._range_of_years = False
 
-    def clear(self) -> None:
-        self.years.clear()
-        self._kinds.clear()
-        self._range_of_years = False
-
     def add(self, part: _Part, year: int) -> None:
         """Take up the next part; `year` is the one that it names or is taken to be in."""
         if has_year(part):
@@ -149,7 +144,7 @@ class DateText:
 
     def _shifted(self, surface: str, year: int) -> str | None:
         done: list[str] = []
-        self._parts.clear()
+        self._parts = Parts()
         cursor = 0
         moved = False
         while cursor < len(surface):

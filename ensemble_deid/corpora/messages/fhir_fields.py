@@ -1,7 +1,6 @@
-"""Elements of a FHIR resource with a rule of a record map. Ids and references have pseudonyms without one.
+"""Elements of a FHIR resource with a rule of a record map; of others only text and values of the standard stay.
 
-A rule holds for all that is inside its element; of names, addresses, telephones, identifiers and references, the parts
-that are known are replaced. All other elements are left out, but for text and values of the standard.
+A rule holds for all that is inside its element. Ids and references have pseudonyms without one.
 """
 
 import json

@@ -156,7 +156,6 @@ class _Reader:
             self.kept.append("?")
 
     def _mapped(self, value: str, rule: FieldRule | None, place: str, where: str) -> str:
-        """Return a field as its rule says; nothing where it has none."""
         decode = partial(self._decoded, where=f"{where}: {place}")
         return "" if rule is None else MappedFields(self.delimiters, self.slots, decode).written(value, rule, place)
 

@@ -99,9 +99,8 @@ class _Reader:
         if rule is not None and rule.kind in PEOPLE and element.children:
             content = self._name(element, rule, ".".join(here))
         elif rule is not None and rule.kind is FieldKind.ADDRESS and element.children:
-            content = [
-                self._part(part, here) for part in element.children if part.name in _ADDRESS and part.text.strip()
-            ]
+            filled = [part for part in element.children if part.text.strip()]
+            content = [self._part(part, here) for part in filled if part.name in _ADDRESS]
         else:
             inside = (self.element(part, here, id(element)) for part in element.children)
             content = [part for part in inside if part is not None]

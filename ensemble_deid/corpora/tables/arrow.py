@@ -22,7 +22,6 @@ _UNITS_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_40
 
 
 def pyarrow() -> Any:
-    """Return pyarrow with its file formats. Raises ConfigError, which names the extra, where it is missing."""
     with needs_extra("tables", "a Parquet or Arrow file"):
         import pyarrow
         import pyarrow.parquet

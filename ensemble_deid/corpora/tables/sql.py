@@ -20,7 +20,6 @@ _UNFINISHED = "__unfinished"
 
 
 def sqlalchemy() -> Any:
-    """Return SQLAlchemy. Raises ConfigError, which names the extra, where it is missing."""
     with needs_extra("sql", "a database"):
         import sqlalchemy
     return sqlalchemy
@@ -28,10 +27,9 @@ def sqlalchemy() -> Any:
 
 @dataclass(slots=True)
 class SqlQuery(CountedByReading):
-    """The rows that a query returns, in its order, and the new table `table_out` that they are written to.
+    """The rows of a query that ends with ORDER BY and a unique column, and the new table `table_out` for them.
 
-    The order must be the same whenever the query is run: end it with ORDER BY and a unique column. A `resumed` run may
-    have been killed when the table was whole: it accepts a table with the very rows that it would write.
+    A `resumed` run accepts a whole table with the very rows that it would write: it may have been killed then.
     """
 
     url: str = field(repr=False)

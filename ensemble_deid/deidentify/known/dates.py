@@ -32,10 +32,12 @@ _STYLES = (*MONTH_STYLES, *map(str.split, _ELSEWHERE.strip().splitlines()), _ROM
 _BETWEEN = frozenset("st nd rd th the of and day in year de del y el dia ano le er re den der il do di".split())
 _MOST_WORDS = 12
 
-_UNOS = "cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciseis diecisiete "
-_UNOS += "dieciocho diecinueve veinte veintiuno veintidos veintitres veinticuatro veinticinco veintiseis veintisiete "
-_UNOS += "veintiocho veintinueve"
-_DIECES = "treinta cuarenta cincuenta sesenta setenta ochenta noventa"
+_UNOS = (
+    "cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciseis diecisiete "
+    "dieciocho diecinueve veinte veintiuno veintidos veintitres veinticuatro veinticinco veintiseis veintisiete "
+    "veintiocho veintinueve"
+).split()
+_DIECES = "treinta cuarenta cincuenta sesenta setenta ochenta noventa".split()
 
 
 def read_date(value: str) -> date | None:
@@ -116,10 +118,9 @@ def _english(number: int) -> tuple[str, ...]:
 
 
 def _spanish(number: int) -> tuple[str, ...]:
-    unos = _UNOS.split()
-    if number < len(unos):
-        return (unos[number],)
-    return (_DIECES.split()[number // 10 - 3], *([unos[number % 10]] if number % 10 else []))
+    if number < len(_UNOS):
+        return (_UNOS[number],)
+    return (_DIECES[number // 10 - 3], *([_UNOS[number % 10]] if number % 10 else []))
 
 
 def _day_in_words(number: int) -> Iterator[tuple[str, ...]]:

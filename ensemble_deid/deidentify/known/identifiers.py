@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 
 from ensemble_deid.deidentify.known.dates import DateIndex, read_date
-from ensemble_deid.deidentify.known.kinds import KINDS, Kind, Matching, find_kind, label_for
+from ensemble_deid.deidentify.known.kinds import KINDS, Kind, Matching, label_for
 from ensemble_deid.deidentify.known.names import Certainty, NameIndex, Person, ordinary_words
 from ensemble_deid.deidentify.known.table import SiteFile, StringIndex
 from ensemble_deid.deidentify.known.words import Words, compacted
@@ -211,7 +211,7 @@ class KnownIdentifiers:
         for_all: list[Identifier] = []
         for line, (named, kind_name, value) in file.rows(COLUMNS):
             patient = known_patient(named)
-            kind = find_kind(kind_name)
+            kind = KINDS.get("".join(filter(str.isalnum, kind_name.casefold())))
             if kind is None:
                 raise CorpusError(f"{path}:{line}: the kind is none of {', '.join(KINDS)}")
             if not patient and kind.needs_patient:

@@ -146,10 +146,6 @@ KINDS = {
 """By the name that a file has in its column `kind`, in lower case, without blanks and hyphens."""
 
 
-def find_kind(name: str) -> Kind | None:
-    return KINDS.get("".join(c for c in name.casefold() if c.isalnum()))
-
-
 def label_for(type: str, labels: Collection[str]) -> str:
     """Return the label that a model has for an i2b2 type: the first that corresponds to it, else the type itself."""
     return type if type in labels else next((label for label in labels if to_i2b2(label) == type), type)

@@ -57,8 +57,7 @@ _JUDGED = (None, OTHER_VALUES, FOUND_LATER, OTHER_SETTINGS)
 class Project:
     """A project's store, and how a night adds to it.
 
-    `hold`: a note waits until so many of its patient are known. With `only_known`, a note that the project does not
-    know is refused: it is no correction. With `again`, unchanged notes are handed out, too.
+    `hold`: a note waits for so many of its patient; `only_known`: others are refused; `again`: unchanged ones go out.
     """
 
     store: Store
@@ -156,7 +155,9 @@ class Night:
                 given[row.tag], places[row.tag] = row, record.name
             else:
                 self._beside[row.tag] = row
-        known = {row.tag: _without_strings(row) for row in self.store.rows(tags=given)}
+        rows = self.store.rows(tags=given)
+        # Of a known note, what shows whether it was corrected.
+        known = {row.tag: replace(row, memory={k: row.memory.get(k) for k in ("patient", _SPANS)}) for row in rows}
         # Of a new note that cannot be read, the run's failed.jsonl tells; of one that was handed out, the store must.
         given = {tag: row for tag, row in given.items() if tag in known or row.due != WITHHELD}
         given = {tag: self._of_its_patient(row, known) for tag, row in given.items()}
@@ -252,7 +253,9 @@ class Night:
         rows.cells.orders.begun = self.store.orders
         with self.store.changing() as commit:
             written = {**self.todo, **self._beside}
-            new = {row.tag: row for row in (*self._held, *map(self._begun, written.values()))}
+            # Of a new note, the place of its output is kept while it is processed.
+            begun = [replace(r, memory={**r.memory, "outs": [self.place]}, due=BROKEN_OFF) for r in written.values()]
+            new = {row.tag: row for row in (*self._held, *begun)}
             for before in commit.rows(tags=list(new)):
                 del new[before.tag]
                 if before.tag in written:
@@ -267,12 +270,8 @@ class Night:
                 if year is not None:
                     rows.years.years[patient] = max(year, rows.years.years.get(patient, year))
 
-    def _begun(self, row: KeptNote) -> KeptNote:
-        """Return what is kept of a new note while it is processed: the place of its output."""
-        return replace(row, memory={**row.memory, "outs": [self.place]}, due=BROKEN_OFF)
-
     def _begun_again(self, commit: Commit, before: KeptNote, row: KeptNote) -> KeptNote:
-        """Return the same for a known note, with what was kept before."""
+        """Return what is kept of a known note while it is processed, with what was kept before."""
         if before.patient != row.patient and row.due != WITHHELD:
             commit.change(patient=row.memory["patient"], note=row.memory["id"], outs=[self.place])
         outs = list(dict.fromkeys([*before.memory.get("outs", ()), self.place]))
@@ -368,11 +367,6 @@ class Night:
                 commit.put(replace(row, due=due))
                 marked += due is not None and row.due is None
         return marked
-
-
-def _without_strings(row: KeptNote) -> KeptNote:
-    """Return the part of a row that shows whether its note was corrected."""
-    return replace(row, memory={name: row.memory.get(name) for name in ("patient", _SPANS)})
 
 
 def _is_same(before: KeptNote, row: KeptNote, *, due: str | None = None) -> bool:

@@ -209,7 +209,6 @@ class Store:
         return self.release
 
     def _anew(self, row: KeptNote) -> KeptNote:
-        """Return what is kept of a note in a new release."""
         lasting = ("id", "patient", "found", "said", "beside", "year", "outs")
         kept = {name: row.memory[name] for name in lasting if name in row.memory}
         tags = self.tag("note", kept["id"]), self.tag("patient", kept["patient"])

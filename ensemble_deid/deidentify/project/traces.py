@@ -50,12 +50,14 @@ def may_hold(words: Collection[bytes], identifier: Identifier, key: Key) -> bool
     if day is not None:
         return any(all(_hash(part, key) in words for part in form) for form in date_forms(day))
     forms = [form for form, _ in kind.forms(value)]
-    return any(_written(words, form, key) or (form.isalpha() and _near(words, form, key)) for form in forms)
+    return any(
+        _written(words, form, key) or (form.isalpha() and not _near(form, key).isdisjoint(words)) for form in forms
+    )
 
 
 def _names(words: Collection[bytes], person: Person, key: Key) -> bool:
     return (
-        any(len(part) > 1 and _near(words, part, key) for part in person.parts)
+        any(len(part) > 1 and not _near(part, key).isdisjoint(words) for part in person.parts)
         or any(_hash(form, key) in words for form in person.written_together())
         or any(_written(words, part, key) for part in person.parts if len(part) >= _LEAST_CUT)
         or any(_hash(_initials(letters), key) in words for letters in person.initials())
@@ -66,13 +68,9 @@ def _initials(parts: Iterable[str]) -> str:
     return "initials " + "".join(sorted("".join(parts)))
 
 
-def _near(words: Collection[bytes], part: str, key: Key) -> bool:
-    """Whether a note has a word, a short form of it, or one with a typing error."""
-    return not _near_hashes(part, key).isdisjoint(words)
-
-
 @lru_cache(maxsize=1 << 12)
-def _near_hashes(part: str, key: Key) -> frozenset[bytes]:
+def _near(part: str, key: Key) -> frozenset[bytes]:
+    """Return hashes of a word, its short forms, and those with a typing error."""
     forms = {part, *name_lists().full_forms.get(part, ())}
     if len(part) >= SHORTEST:
         forms |= set(_one_edit(part))
