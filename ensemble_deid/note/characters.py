@@ -4,6 +4,7 @@ Each function returns the changes (`markup.py`) that undo one; those for scannin
 """
 
 import itertools
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -238,14 +239,14 @@ def reversed_runs(text: str) -> list[tuple[int, int, int]]:
 _DIGIT_OF = {"O": "0", "o": "0", "l": "1", "I": "1", "S": "5", "B": "8"}
 _LETTER_OF = {"0": "o", "1": "l", "5": "s"}
 _SEEN_AS = {"0": "oO", "1": "liI", "5": "sS", "8": "B", "c": "e", "b": "h", "rn": "m", "l": "I"}
-_DIGIT_IN_WORD = regex.compile(r"(?<=[a-z])[015](?=[a-z]{2})|(?<=[a-z]{2})[015](?=[a-z])|(?<=[A-Z])[015](?=[a-z]{2})")
-_LETTER_IN_NUMBER = regex.compile(
+_DIGIT_IN_WORD = re.compile(r"(?<=[a-z])[015](?=[a-z]{2})|(?<=[a-z]{2})[015](?=[a-z])|(?<=[A-Z])[015](?=[a-z]{2})")
+_LETTER_IN_NUMBER = re.compile(
     r"(?<![\w/.-])(?=[^\s]*\d)[\dOolISB]{1,2}([/-])[\dOolISB]{1,2}\1[\dOolISB]{2,4}(?![\w/-])"
     r"|(?<![\w-])(?=[^\s]*\d)[\dOolISB]{3}-[\dOolISB]{3}-[\dOolISB]{4}(?![\w-])"
     r"|(?<![^\W\d_OolS])(?:(?=\w*\d\w*\d)[\dOolS]{3,}|\d[OolS]|[OolS]\d)(?![^\W\d_])"
 )
-_SCANNED = regex.compile(r"[^\W_]{3,}")
-_DOUBTFUL = regex.compile("rn|[0158bcl]")
+_SCANNED = re.compile(r"[^\W_]{3,}")
+_DOUBTFUL = re.compile("rn|[0158bcl]")
 _MOST_DOUBTFUL, _MOST_CHANGED = 8, 3
 # Distinct long words that one letter or digit made unknown: in demo train and dev only scanned notes have so many.
 # Abbreviations end in `c`, so `c` and `b` do not count.
@@ -258,7 +259,7 @@ def misread(text: str) -> list[Change]:
         return []
     changes: list[Change] = []
     for match in _LETTER_IN_NUMBER.finditer(text):
-        letters = regex.finditer("[OolISB]", match[0])
+        letters = re.finditer("[OolISB]", match[0])
         changes += [(match.start() + m.start(), match.start() + m.end(), _DIGIT_OF[m[0]]) for m in letters]
     numbers = {change[0] for change in changes}
     for match in _SCANNED.finditer(text):
@@ -277,7 +278,7 @@ def _is_shown(text: str) -> bool:
     return shown >= max(_LEAST_SHOWN, _LEAST_SHARE * len(words))
 
 
-def _in_word(match: regex.Match[str]) -> Iterator[Change]:
+def _in_word(match: re.Match[str]) -> Iterator[Change]:
     word, start = match[0], match.start()
     repair = () if word.isupper() or word.isdecimal() else _repair(word, _LISTS)
     # A word that is only a name gets its capital.
