@@ -269,11 +269,8 @@ def misread(text: str) -> list[Change]:
 
 
 def _is_shown(text: str) -> bool:
-    words = {
-        word
-        for word in _SCANNED.findall(text)
-        if len(word) >= _LONG_WORD and not word.isupper() and not word.isdecimal()
-    }
+    long = {word for word in _SCANNED.findall(text) if len(word) >= _LONG_WORD}
+    words = {word for word in long if not word.isupper() and not word.isdecimal()}
     shown = sum(any(word[low:high] not in "bc" for low, high, _ in _repair(word, _ENGLISH)) for word in words)
     return shown >= max(_LEAST_SHOWN, _LEAST_SHARE * len(words))
 

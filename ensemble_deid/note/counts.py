@@ -58,10 +58,7 @@ class Counts:
 
 
 def strict_counts(gold: Iterable[Iterable[Span]], system: Iterable[Iterable[Span]]) -> Counts:
-    """Count exact matches of start, end and label (Zhao et al. 2020, "strict entity matching"), note by note.
-
-    What a side gives twice counts once. Raises ValueError when the sides differ in their number of notes.
-    """
+    """Count exact matches of start, end and label, each once a note (Zhao et al. 2020, "strict entity matching")."""
     tp = fp = fn = 0
     for golds, systems in zip(gold, system, strict=True):
         wanted, found = {span.key for span in golds}, {span.key for span in systems}

@@ -42,10 +42,7 @@ def cardinal(number: int) -> str:
 
 
 def read_number(text: str, start: int) -> list[tuple[str, int]]:
-    """Return what the number at `start` may be, in digits and capitals, each with its end, the longest first.
-
-    Digits may be written or said, letters are single or in capitals. The number does not cross the end of a line.
-    """
+    """Return what the number at `start` may be, said or written on its line, with its end, the longest first."""
     found: list[tuple[str, int]] = []
     number, place = "", start
     while len(found) < _MOST_PARTS and (match := _PART.match(text, place)):
