@@ -40,9 +40,10 @@ NOBODY = "notes have a placeholder such as NULL for a patient, and were treated 
 class Cells:
     """Treats ids and dates; `bits` are the sizes of integers in the columns of ids and patients.
 
-    `labels` are the model's; with `mapped`, records have fields of a record map. Dates have the style of the labels for
-    dates, kept, years or shifted: beside kept dates, shifted ones would show the shift. `counts` says what could not be
-    treated, and so was emptied. Raises ConfigError where the labels for dates have several such styles.
+    `labels` are the model's; with `mapped`, records have fields of a record map. Dates are kept, cut to years or
+    shifted, in the style of the labels for dates: one style for all, since kept dates beside shifted ones would show
+    the shift. `counts` says what could not be treated, and so was emptied. Raises ConfigError when these labels mix
+    such styles.
     """
 
     replacer: Replacer
@@ -74,7 +75,11 @@ class Cells:
         return self._pseudonym(record.patient, "patient", self.bits[1])
 
     def dates(self, record: Record, known: Known) -> tuple[Value, ...]:
-        """Return the dates in their style, None for no date or a great age. CorpusError where 3/4 may be two days."""
+        """Return the dates in their style; None for what is no date, or shows an age over 89.
+
+        They are shifted as in the patient's notes; `known`, what is known of the patient, decides what is long ago.
+        Raises CorpusError when nothing says whether 3/4 is in March or in April.
+        """
         patient = owner_of(record)
         return tuple(
             value if self.columns.keeps(name) else self._in_column(name, value, patient, known)
@@ -128,7 +133,7 @@ class Cells:
         return int(new) if isinstance(value, int) else new
 
     def _permuted(self, value: int, kind: str, bits: int) -> int:
-        """Return another integer of so few bits, the next in a keyed order: hashes would meet. No patient becomes 0."""
+        """Return another integer of so few bits by a keyed permutation: hashes would collide. No patient becomes 0."""
         if not 0 <= value < 1 << bits:
             raise CorpusError(f"an integer id is negative or has more than {bits} bits: its column leaves no room")
         keyed = Keyed(self.replacer.key.secret, (self.replacer.scope, "pseudonym", kind, f"{bits} bits"))
@@ -188,7 +193,7 @@ class Cells:
 
 
 def _permutation(value: int, keyed: Keyed, bits: int, *, inverse: bool = False) -> int:
-    """Return where a Feistel network (Luby and Rackoff 1988) puts an integer of an even number of bits."""
+    """Return where a keyed Feistel network (Luby and Rackoff 1988) puts an integer of an even number of bits."""
     half = bits // 2
     left, right = value >> half, value & ((1 << half) - 1)
     for number in reversed(range(_ROUNDS)) if inverse else range(_ROUNDS):

@@ -132,7 +132,10 @@ class Deidentifier:
         return note.with_spans(join_overlaps(note.spans, prefer=lambda span: (span.is_enforced, span.end - span.start)))
 
     def without_listed(self, document: Document, *, must_stay: Iterable[Span] = ()) -> tuple[Document, int]:
-        """Return a document without spans in listed sentences, except over `must_stay`, and the number dropped."""
+        """Return a predicted document without spans inside sentences of the model's inclusion list, and their number.
+
+        Spans that overlap one of `must_stay` are kept. `predict`, `predict_each` and `process` call this already.
+        """
         if self.description.inclusion is None:
             return document, 0
         return self.description.inclusion.apply(document, must_stay=must_stay)
@@ -144,9 +147,10 @@ class Deidentifier:
         must_stay: Callable[[Document], Iterable[Span]] | None = None,
         **choices: Unpack[PredictionChoices],
     ) -> Iterator[Note]:
-        """Yield every note as `predict` returns it, or the error that withholds it, in order, as they are needed.
+        """Yield for every note, in order, what `predict` returns, or the error that says why it is withheld.
 
-        `must_stay` gives the places of a note where PHI is known to be. Raises ConfigError at the call.
+        Notes are read as they are needed, so they need not fit into memory. `must_stay` gives the places of a note
+        where PHI is known to be. Raises ConfigError at the call.
         """
         options = PredictionOptions(**choices)
 
@@ -159,9 +163,10 @@ class Deidentifier:
         return map(settled, chain.from_iterable(self.predict_chunks(notes, options)))
 
     def predict_chunks(self, notes: Iterable[Note], options: PredictionOptions) -> Iterator[list[Note]]:
-        """Return what `predict_each` does before the inclusion list, in one list the notes that go together.
+        """Yield what `predict_each` does before the inclusion list, in one list the notes that are processed together.
 
-        Resuming at a list's boundary yields the same lists from there on. Raises ConfigError at the call.
+        Resuming at a list's boundary yields the same lists from there on. Raises ConfigError at the call for options
+        that this model cannot serve.
         """
         self.description.check_options(options)
         if options.jobs == 1:
@@ -219,7 +224,7 @@ class Deidentifier:
         return map(_logged, results())
 
     def process_each(self, asked: Sequence[tuple[Note, RunOptions]]) -> list[DeidentificationResult]:
-        """Return results for notes with own options, each alone; equal `prediction` goes through the model together."""
+        """Process each note alone with its own options; notes with equal `prediction` go through the model together."""
         numbers: dict[PredictionOptions, list[int]] = {}
         for number, (_, options) in enumerate(asked):
             numbers.setdefault(options.prediction, []).append(number)

@@ -1,7 +1,8 @@
 """Whether a note may go out: only if the model could read it, and its recall was measured.
 
-Others are withheld with the reason; `accept_unfit` passes and counts them. The decision depends on the note and the
-model alone. The thresholds were set on demo train and dev (benchmarks/gate.py, docs/security.md).
+A model finds little in another language or in text unlike any that it knows, and says nothing of it. Such a note is
+withheld with the reason; `accept_unfit` passes and counts it. The decision depends on the note and the model alone. The
+thresholds were set on demo train and dev (benchmarks/gate.py, docs/security.md).
 """
 
 from collections.abc import Sequence
@@ -58,7 +59,10 @@ class Unfit:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What a model can be trusted with; `model` is why not with anything, `changed` that it was measured before."""
+    """Whether a model, as it is used, can be trusted with a note; `model` says why with none (None: it can).
+
+    `changed`: its rules, patterns or inclusion list are not, or may not be, those with which the recall was measured.
+    """
 
     languages: Sequence[str]
     model: Unfit | None

@@ -1,7 +1,8 @@
 """The files of a run: its manifest, what was replaced where, and what was withheld and why; writing and verifying them.
 
-Each line of the manifest holds the hash of the line before it, so none can be changed, added or taken out unseen; the
-last hash is printed. Nothing in it is text of a note; what was read is there as HMACs under the run's key.
+Each line of the manifest holds the hash of the line before it, and the last hash is printed, so no line can be changed,
+added or removed unnoticed. Nothing in it is text of a note. Digests of what was read are HMACs under the run's key, so
+nobody without the key can test a guess.
 """
 
 import hashlib
@@ -66,7 +67,11 @@ class TextsDigest:
 
 @dataclass(slots=True)
 class RunFiles:
-    """Writes a run's files, in place when all are whole; the output may be `standard` output or a database `table`."""
+    """Writes a run's files, none of which is in place before all are whole.
+
+    With `standard`, the output goes to standard output, and its temporary file is gone at the end; with `table`, it is
+    a table in a database.
+    """
 
     folder: Path
     key: Key
@@ -85,7 +90,7 @@ class RunFiles:
     def opened(
         cls, folder: Path, settings: Mapping[str, Any], *, key: Key, standard: bool = False, table: bool = False
     ) -> Iterator["RunFiles"]:
-        """Provide the files, in place when the block ends without an error, the manifest last; hashes under `key`."""
+        """Provide the files, in place when the block ends without an error; `key` is for digests of what was read."""
         with ExitStack() as stack:
             streams = [stack.enter_context(open_atomically(folder / name)) for name in (MANIFEST, SPANS, FAILED)]
             chain = ManifestChain(streams[0])

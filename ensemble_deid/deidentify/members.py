@@ -1,4 +1,4 @@
-"""Where the spans of another system of the stack come from: a file or a recognizer, never named in a model's folder."""
+"""Where the spans of another system in the stack come from: a file or a recognizer, named where a model is used."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -81,7 +81,11 @@ def _lines(path: Path, sha256: str) -> dict[str, tuple[str, dict[str, Any]]]:
 
 
 def member_sources(members: Mapping[str, str | Path]) -> Members:
-    """Return the sources of members: a file of spans, or `recognizer:NAME`. ConfigError or CorpusError for bad ones."""
+    """Return the sources of members by name: a file of spans, or `recognizer:NAME`.
+
+    Raises ConfigError for an invalid name, a missing file, or a recognizer that cannot be imported, and CorpusError for
+    a file that cannot be read.
+    """
     return tuple((name, _source(name, given)) for name, given in sorted(members.items()))
 
 

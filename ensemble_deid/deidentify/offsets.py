@@ -1,7 +1,7 @@
 """What a run has found so far, on disk: offsets and labels without text, so that a broken run can go on.
 
-A line holds notes that were processed together; one not written whole does not count. Texts are known by HMACs; a key
-that nobody keeps is in a private file beside the offsets until the run ends.
+Each line holds notes that were processed together; a line cut short by a crash does not count. Texts are recognised by
+HMACs under the run's key; a temporary key is in a private file beside the offsets until the run ends.
 """
 
 import json
@@ -61,7 +61,10 @@ class OffsetFile:
     _length: int = field(default=0, init=False)
 
     def begin(self, *, resume: bool) -> None:
-        """Count what an earlier run found, or drop it without `resume`. CorpusError for nothing, or other settings."""
+        """Count the notes that an earlier run has found; without `resume`, drop them.
+
+        Raises CorpusError when there is nothing to resume, or the settings differ.
+        """
         if not resume:
             self.path.unlink(missing_ok=True)
             return

@@ -1,4 +1,8 @@
-"""The pass over a note, the same at every door: it knows what was found in itself, or in all notes of its patient."""
+"""The pass over notes: all that happens to a note after the model has read it, the same at every door.
+
+In a pass over one note, it knows only what was found in itself; in a pass over many, each note of a patient knows what
+was found in any of them.
+"""
 
 import logging
 from collections import Counter
@@ -39,7 +43,7 @@ _OTHERS = {
 
 
 def predicted_by(source: str) -> str:
-    """Return who predicted a span, by its `source`: submodels, or what stands beside them."""
+    """Return who predicted a span of this `source`: submodels, or a pattern, list or recognizer beside them."""
     named = source.replace("+", ", ") or "the final estimator alone, in no submodel's own answer"
     return _OTHERS.get(source, named)
 
@@ -143,7 +147,10 @@ def log_remark(result: DeidentificationResult) -> None:
 
 
 def failure_of(error: Exception, step: str = "processing") -> str:
-    """Return why an error withholds a note, of an unforeseen one its type alone; raise one of model or options."""
+    """Return why an error withholds a note; raise the error when the model or the options are at fault.
+
+    For an unforeseen error it is the type alone, since the message may quote the note.
+    """
     if isinstance(error, ConfigError | ModelError | RuleError):
         raise error
     return str(error) if isinstance(error, DeidError) else f"{step} failed ({type(error).__name__})"
@@ -154,7 +161,8 @@ class NotePass:
     """One pass over the notes of one scope: `learn` from each of them first, then `finish` each.
 
     Notes come as `Deidentifier.read_notes` returns them. One that cannot be processed whole, or that the gate holds
-    back, has a result with an error; what was found in it is searched in the patient's others all the same.
+    back, has a result with an error; what was found in it is still searched in the patient's other notes. Without a
+    gate (in measurements) all notes pass.
     """
 
     options: RunOptions
@@ -181,7 +189,7 @@ class NotePass:
         return known.and_taken(self.options.lists.taken(note.patient_id) | taken)
 
     def finish(self, note: Note, taken: frozenset[str] = frozenset()) -> DeidentificationResult:
-        """Search what is known, apply the lists, resolve overlaps, replace; `taken` is also known of the patient."""
+        """Search what is known, apply the lists, resolve overlaps, replace; `taken` is other PHI of the patient."""
         if isinstance(note, DeidError):
             return DeidentificationResult(None, (), str(note))
         counts: Counter[str] = Counter()
@@ -221,7 +229,10 @@ class NotePass:
         return self.options.lists.apply(kept, hides=self.options.replacer.styles.hides, others=others)
 
     def _outside_listed(self, note: Document) -> tuple[tuple[Document, Sequence[Span]], int]:
-        """Return the note outside listed sentences, spans of patterns and recognizers apart, and the number dropped."""
+        """Return the note without spans inside sentences of the inclusion list, and the number of spans dropped.
+
+        Spans of enforced patterns and recognizers are returned apart, since they may overlap the model's.
+        """
         number = 0
         if self.inclusion is not None:
             # Looking for what is known takes longer.

@@ -1,4 +1,4 @@
-"""Where results may be written: never over what was read, whatever its path, and only where a file can be made."""
+"""Where results may be written: never over what was read, by any path or link, and only where a file can be made."""
 
 import os
 import stat
@@ -18,7 +18,10 @@ _Identity = tuple[int, int]
 
 
 def refuse_output(out: Path, *inputs: Input, format: str | None = None) -> None:
-    """Raise CorpusError where notes in the folder `out`, or the one file of some formats, would overwrite an input."""
+    """Raise CorpusError where notes in the folder `out` would overwrite, or mix with, any of the inputs.
+
+    With a `format` of which one file holds many notes, `out` may also be a file with its suffix.
+    """
     suffix = out.suffix.lower()
     if out.is_file() and suffix not in FILE_SUFFIXES:
         raise CorpusError(f"{out}: exists and is not a folder")

@@ -1,4 +1,7 @@
-"""Run a model over notes, a few at a time; a note is a `Document`, or the `DeidError` that says why it is withheld."""
+"""Run a model over notes, a few at a time; a note that cannot be processed whole is withheld and reported.
+
+From reader to writer, a note is a `Document`, or the `DeidError` that says why it is withheld.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -17,7 +20,7 @@ Note = Document | DeidError
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """How many notes are read (`phase` read), or written and withheld (`phase` write), of `total`, 0 if unknown."""
+    """How many notes are read (`phase` read), or written and withheld (`phase` write), of `total`; 0 if unknown."""
 
     phase: str
     done: int
@@ -29,19 +32,27 @@ Report = Callable[[RunProgress], None]
 
 
 def predict_here(ensemble: Ensemble, notes: Iterable[Note], options: PredictionOptions) -> Iterator[list[Note]]:
-    """Yield notes with their spans, enforced ones last, in lists that were processed together and can be resumed at."""
+    """Yield the notes with their spans, in order, in one list those that were processed together.
+
+    Spans of enforced patterns come last and may overlap others; errors among the notes are passed on. Resuming at a
+    list's boundary yields the same lists from there on.
+    """
     return (_predict_chunk(ensemble, chunk, options) for chunk in _chunks(notes, options.batch_size))
 
 
 def predict_apart(source: ModelSource, notes: Iterable[Note], options: PredictionOptions) -> Iterator[list[Note]]:
-    """Yield what `predict_here` does, from other processes; notes are read meanwhile. ModelError if it was replaced."""
+    """Yield what `predict_here` does, computed in other processes, which load the model once.
+
+    Notes are read while others are processed, so a corpus larger than memory passes. Raises ModelError when the model
+    was replaced meanwhile.
+    """
     chunks = _chunks(notes, options.batch_size)
     runs = (delayed(_predict_chunk_of)(source, chunk, options) for chunk in chunks)
     return in_processes(runs, jobs=options.jobs, ahead="2*n_jobs")
 
 
 def describe_apart(source: ModelSource, *, jobs: int) -> ModelDescription:
-    """Let `jobs` other processes load a model, and return what one says of it. Raises as `load_model` there."""
+    """Load a model in `jobs` other processes, and return its description. Raises what `load_model` raises there."""
     description: ModelDescription = in_each_process(delayed(_describe)(source), jobs=jobs)
     return description
 

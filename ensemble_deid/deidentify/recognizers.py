@@ -1,4 +1,7 @@
-"""Recognizers of others, enforced or as one opinion more: named in a run's options, never in a model or a policy."""
+"""Recognizers of others: any callable from a text to spans, or a file of spans, enforced or as one opinion more.
+
+They are named in a run's options, never in a model's folder or a policy, so that loading those imports no code.
+"""
 
 import hashlib
 import inspect
@@ -202,7 +205,11 @@ def loaded(point: EntryPoint, place: str) -> Any:
 
 
 def source_digest(function: object, *, module: str = "") -> str | None:
-    """Return the SHA-256 of the file that defines a callable; None for a partial, a lambda, a local, one with state."""
+    """Return the SHA-256 of the file that defines a callable, or of `module` where it is named there.
+
+    None for a partial, a lambda, a local function or an object with state, which can change while the file stays the
+    same.
+    """
     own = str(getattr(function, "__module__", ""))
     found: Any = sys.modules.get(own)
     for name in getattr(function, "__qualname__", "").split("."):

@@ -42,7 +42,10 @@ class Known:
         return replace(self, taken=self.taken | strings) if strings else self
 
     def search(self, document: Document) -> Document:
-        """Return the note with a span where one of its patient's strings stands as whole words; overlaps are joined."""
+        """Return the note with a span wherever one of its patient's strings stands as whole words.
+
+        Overlapping spans are joined under the label of the longest whose style hides the text, if any.
+        """
         reading = read(document.text)
         added: dict[int, Span] = {}
         for surface, (label, score) in self.wanted.items():
@@ -63,7 +66,7 @@ NOTHING = Known(frozenset(), {}, lambda label: True)
 
 @dataclass(slots=True)
 class PatientStrings:
-    """Strings by patient, kept in memory alone, with label and highest score; from `min_score` on one is sure."""
+    """Strings by patient, kept only in memory, with label and highest score; a score of `min_score` makes one sure."""
 
     hides: Hides = lambda label: True
     min_score: float = 0.0

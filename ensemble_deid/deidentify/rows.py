@@ -23,7 +23,10 @@ from ensemble_deid.surrogates.dates import POSSIBLE_YEARS, USUAL_YEAR, DateText
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """What takes a record's place, and its note's `result`; `emptied` counts dates without a value in the output."""
+    """What takes a record's place, and the `result` of its note, which has the error if the note is withheld.
+
+    `emptied` counts the dates without a value in the output, by what is wrong with them.
+    """
 
     new: NewRecord
     result: DeidentificationResult
@@ -48,7 +51,7 @@ class RowPass:
         *,
         mapped: bool = False,
     ) -> "RowPass":
-        """Return a pass for a model; `bits` are the sizes of integer ids; fields of `mapped` records identify."""
+        """Return a pass for a model; `bits` are sizes of integer ids; fields of `mapped` records are identifiers."""
         cells = Cells(options.replacer, columns, bits, model.labels, mapped=mapped or bool(columns.fields))
         return cls(model.note_pass(_with_records(options, cells)), cells)
 
@@ -82,7 +85,10 @@ class RowPass:
     def withheld(
         self, record: Record, note: Note, result: DeidentificationResult, *, tried: Mapping[str, int] | None = None
     ) -> Rewritten:
-        """Return what replaces a record without its text; `tried` dates, emptied before, are not counted twice."""
+        """Return what takes the place of a record without its text; ids that cannot be treated are emptied too.
+
+        `tried` counts the dates emptied in a failed attempt to write the record, so that they are not counted twice.
+        """
         self.cells.counts.subtract(tried or {})
         before = Counter(self.cells.counts)
         try:
@@ -118,7 +124,7 @@ def _with_records(options: RunOptions, cells: Cells) -> RunOptions:
 
 @dataclass(slots=True)
 class LatestYears:
-    """The latest year of each patient's dates in columns, beside which a birth date shows a great age."""
+    """The latest year in all of a patient's date columns, beside which a birth date shows a great age."""
 
     years: dict[str, int] = field(default_factory=dict, repr=False)
 

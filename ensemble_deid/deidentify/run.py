@@ -1,4 +1,7 @@
-"""A run in two passes: first find, keeping offsets on disk and strings of PHI in memory; then write."""
+"""A run over records in two passes: first find, and keep offsets without text on disk; then write.
+
+So all that a patient's notes hold is known before the first is written. Memory holds only the distinct strings of PHI.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -63,7 +66,7 @@ class Run:
     _page: "NotesPage | None" = field(default=None, init=False, repr=False)
 
     def find(self, *, resume: bool = False) -> None:
-        """Run the model over notes not processed before, and learn from all. CorpusError where it cannot resume."""
+        """Run the model over notes not processed before; learn from all. CorpusError where a run cannot resume."""
         self.total = self.source.count()
         self._look_beside()
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -138,7 +138,7 @@ def _columns(options: InputOptions, format: str, table: str) -> Columns:
 
 
 def _files(folder: Path, format: str, *, nested: bool, leave_out: Sequence[Path]) -> tuple[list[Path], list[str]]:
-    """Return a folder's tables of a format, and remarks on other files. CorpusError for none, or nested ones."""
+    """Return a folder's tables and remarks on other files. CorpusError for none, or nested ones without `nested`."""
     skipped = [path.resolve() for path in leave_out if not folder.resolve().is_relative_to(path.resolve())]
     files = [
         path
@@ -190,7 +190,11 @@ def _digest_or_none(file: Path) -> str | None:
 def check_outputs(
     source: NoteSource, given: Path, out: Path, run: Path, beside: Sequence[Path | None], *inputs: Input
 ) -> Path:
-    """Return where the notes of `source` go. CorpusError where any output would overwrite a file read, or another."""
+    """Return the file or folder that the notes of `source`, which was `given`, are written to.
+
+    `beside` are other files to write, `inputs` other files that are read. Raises CorpusError where an output would
+    overwrite a file that is read, or another output.
+    """
     read: tuple[Input, ...] = (*files_read(source, given), *inputs)
     place = _output(source, given, out, inputs)
     own = {FAILED, MANIFEST, SPANS, OFFSETS, KEY_FILE, LOCK}

@@ -1,4 +1,4 @@
-"""Byte-pair encoding of tokens (Sennrich et al. 2016), off by default: pieces only split tokens, offsets are kept."""
+"""Byte-pair encoding of tokens (Sennrich et al. 2016), off by default; pieces only split tokens, offsets are kept."""
 
 import io
 import itertools
@@ -25,7 +25,10 @@ class Bpe:
 
     @classmethod
     def learn(cls, documents: Sequence[Document], tokens: TokenTable, *, vocabulary: int) -> Self:
-        """Learn at most `vocabulary` pieces from words of two characters or more. ConfigError where that is too few."""
+        """Learn at most `vocabulary` pieces from the words of two or more characters.
+
+        Raises ConfigError when the vocabulary cannot hold every character, or when there are no such words.
+        """
         # Imported here because the import takes a second and few configurations need it.
         from sentencepiece import SentencePieceTrainer
 

@@ -1,6 +1,7 @@
 """Characters that look like others: full-width and mathematical letters, look-alikes of other scripts, marks, fillers.
 
-Each function returns the changes (`markup.py`) that undo one; those for scanning errors alone read texts in ASCII.
+Each function returns the changes (`markup.py`) that undo one of these. Only `misread`, for scanning errors, is also
+given texts in ASCII.
 """
 
 import itertools
@@ -75,7 +76,10 @@ _LATIN_BASE = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Nd}\p{P}\p{S}\s]
 
 
 def fillers(text: str) -> list[Change]:
-    """Return the changes from fillers to nothing inside a word and to a blank between words, told by public lists."""
+    """Return the changes that remove fillers inside a word, and turn those between words into blanks.
+
+    Public word lists, and the other blanks of the text, tell which of the two a filler is.
+    """
     found = list(_FILLER.finditer(text))
     if not found:
         return []
@@ -145,7 +149,10 @@ def _is_one_word(before: str, after: str) -> bool:
 
 
 def marks(text: str) -> list[Change]:
-    """Return the changes to NFC without invisible characters, loose marks, and marks on nearly every letter."""
+    """Return the changes that put accents into their letters (NFC) and remove invisible characters.
+
+    Marks that fit no letter are removed too, and all marks of a text in which nearly every letter is marked.
+    """
     clusters = list(_CLUSTER.finditer(text))
     loose = sum(match[0][0].isalpha() and not match[0][-1].isalpha() for match in clusters)
     strip = loose >= _FEW and loose >= _MOSTLY_MARKED * sum(map(str.isalpha, text))
@@ -198,7 +205,10 @@ _MOSTLY = 0.8
 
 
 def confusables(text: str) -> list[Change]:
-    """Return the changes to Latin letters from their look-alikes, in mixed words and in words of look-alikes alone."""
+    """Return the changes from letters of other scripts to the Latin letters that they look like.
+
+    Changed are words that also have Latin letters, and, in a mostly Latin text, words made of look-alikes alone.
+    """
     if not _OTHER_LETTER.search(text):
         return []
     table = look_alikes()
@@ -230,7 +240,10 @@ _OVERRIDE = regex.compile(r"\u202e([^\u202c\n\r]*+)(\u202c?)")
 
 
 def reversed_runs(text: str) -> list[tuple[int, int, int]]:
-    """Return start, end and end with its close of the runs that an override, one character before, shows reversed."""
+    """Return the runs that a right-to-left override shows reversed: start, end, and end with what closes the run.
+
+    The override is the character before the start.
+    """
     return [(match.start(1), match.end(1), match.end()) for match in _OVERRIDE.finditer(text)]
 
 
@@ -254,7 +267,7 @@ _LEAST_SHOWN, _LEAST_SHARE, _LONG_WORD = 2, 0.03, 4
 
 
 def misread(text: str) -> list[Change]:
-    """Return the changes of digits in words (`Str0ng`), letters in numbers (`l2/O5`), letters to make a listed word."""
+    """Return the changes that undo scanning errors (`Str0ng`, `l2/O5`, `Srnitb`) in a text that has several of them."""
     if not _is_shown(text):
         return []
     changes: list[Change] = []

@@ -193,7 +193,7 @@ TEMPLATE = re.compile(
 
 
 def rules_for(languages: Collection[str]) -> tuple[Completion, ...]:
-    """Return the rules for a model of these languages: none for particles in German, where `von` is a preposition."""
+    """Return the rules for a model of these languages; German has none for particles: `von` is mostly a preposition."""
     return tuple(rule for rule in RULES if "de" not in languages or not rule.name.startswith("particle"))
 
 

@@ -18,7 +18,10 @@ def f1_score(tp: int, *, gold: int, system: int) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Annotations found (`tp`), made up (`fp`), missed (`fn`); undefined figures are None. ValueError if negative."""
+    """Annotations found (`tp`), made up (`fp`) and missed (`fn`); counts of parts add up.
+
+    Precision, recall and F1 are None where they are undefined. Raises ValueError for a negative count.
+    """
 
     tp: int = 0
     fp: int = 0
@@ -58,7 +61,11 @@ class Counts:
 
 
 def strict_counts(gold: Iterable[Iterable[Span]], system: Iterable[Iterable[Span]]) -> Counts:
-    """Count exact matches of start, end and label, each once a note (Zhao et al. 2020, "strict entity matching")."""
+    """Count exact matches of start, end and label (Zhao et al. 2020, "strict entity matching"), note by note.
+
+    Both sides name the same notes in the same order; duplicates within a note count once. Raises ValueError when the
+    numbers of notes differ.
+    """
     tp = fp = fn = 0
     for golds, systems in zip(gold, system, strict=True):
         wanted, found = {span.key for span in golds}, {span.key for span in systems}

@@ -16,7 +16,7 @@ _NOBODY = frozenset(
 
 
 def known_patient(value: str | None) -> str | None:
-    """Return a patient's id, or FHIR reference; None for a placeholder such as `NULL`, `n/a`, `unknown`, `-`, `0`."""
+    """Return a patient's id or FHIR reference as given; None for a placeholder: `NULL`, `n/a`, `unknown`, `-`, `0`."""
     if value is None:
         return None
     name = value.strip().casefold().removeprefix("patient/")
@@ -31,7 +31,10 @@ def is_missing(value: object) -> bool:
 
 
 def patient_text(value: Hashable) -> str | None:
-    """Return a patient of any hashable type as text; 7, 7.0 and "7" are one. CorpusError for NaN and bare objects."""
+    """Return a patient of any hashable type as text, None for None; 7, 7.0 and "7" are one patient.
+
+    Raises CorpusError for NaN, and for an object without a text form of its own, which would differ in every run.
+    """
     if value is None or isinstance(value, str):
         return value
     if is_missing(value):
@@ -110,7 +113,7 @@ def grouped_by_site(documents: Iterable[Document]) -> list[Document]:
 
 
 def patient_of(patient: str | None, text: str) -> str:
-    """Return the patient on whom a note's surrogates depend: for a note of nobody, one named by its text."""
+    """Return the patient on whom a note's surrogates depend; a note without one gets an id made from its text."""
     if patient is not None:
         return patient
     return f"sha256 {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"

@@ -1,4 +1,4 @@
-"""One spelling of strings that are compared; `reading.py` does the same to whole notes, with a map of offsets."""
+"""One spelling for strings that are compared; `reading.py` does the same to whole notes, with a map of offsets."""
 
 import unicodedata
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _INVISIBLES = regex.compile(INVISIBLE + "+", regex.V1)
 
 
 def visible(text: str) -> str:
-    """Return a text without default-ignorable characters but the zero-width space, which may part words."""
+    """Return a text without default-ignorable characters; the zero-width space stays, since it may separate words."""
     return text if text.isascii() else _INVISIBLES.sub("", text)
 
 
@@ -67,7 +67,7 @@ def fold(value: str) -> str:
 
 
 def without_marks(value: str) -> str:
-    """Return `value` in NFC without loose combining marks and invisible characters, which no pattern knows."""
+    """Return `value` in NFC without invisible characters and combining marks of their own, which no pattern matches."""
     if value.isascii():
         return value
     composed = unicodedata.normalize("NFC", visible(value))
@@ -86,7 +86,7 @@ def match_case(original: str, value: str) -> str:
 
 @cache
 def look_alikes() -> Mapping[int, str]:
-    """Return the letters of other scripts that look like one of a to z (Unicode TS 39, by confusable_homoglyphs)."""
+    """Map letters of other scripts to the Latin letter that they look like (Unicode TS 39, confusable_homoglyphs)."""
     from confusable_homoglyphs.confusables import confusables_data  # only texts with other scripts need it
 
     # Missing in the table: ka and kappa.

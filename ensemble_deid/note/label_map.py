@@ -17,7 +17,10 @@ _KEYS = ("labels", "unlisted")
 
 @dataclass(frozen=True, slots=True)
 class LabelMap:
-    """Translates labels; `new_label` returns None to drop a label's spans, raises ConfigError for an unknown one."""
+    """Translates labels; `name` is the file or the built-in map, for messages.
+
+    `new_label` returns None for a label whose spans are dropped, and raises ConfigError for one without a translation.
+    """
 
     name: str
     new_label: Callable[[str], str | None]

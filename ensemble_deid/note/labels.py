@@ -99,7 +99,7 @@ label does not tell the age. LOCATION-OTHER and OTHER are named in no group.
 
 
 def category_of(label: str) -> str | None:
-    """Return the category (NAME, DATE, ...) of an i2b2 or MEDDOCAN type, or category, in any case; else None."""
+    """Return the category (NAME, DATE, ...) of an i2b2 or MEDDOCAN type, or of a category, in any case; else None."""
     name = label.upper()
     if name in I2B2_CATEGORIES:
         return name
@@ -214,7 +214,7 @@ I2B2_TO_PRESIDIO: Mapping[str, str] = MappingProxyType(
 
 
 def to_presidio(label: str) -> str:
-    """Return the entity type for a label; identifiers without a type of their own are `ID`, unknown labels stay."""
+    """Return Presidio's entity type for a label: `ID` for identifiers without a type; unknown labels are unchanged."""
     i2b2_type = to_i2b2(label)
     if i2b2_type is None:
         return label

@@ -131,7 +131,11 @@ class LanguageGuess:
 
 
 def guess_language(documents: Iterable[Document]) -> LanguageGuess:
-    """Tell the language of all notes together: 50 words, one in twenty listed, eight distinct, none nearly as many."""
+    """Tell the language of all notes together; the guess is None where it is not clear.
+
+    It is clear when the notes have at least fifty words, one in twenty is a listed word of the language, at least eight
+    different ones occur, and no other language has nearly as many.
+    """
     words = Counter(word for document in documents for word in _words(document.text))
     total = words.total()
     shares = {
@@ -147,7 +151,7 @@ def guess_language(documents: Iterable[Document]) -> LanguageGuess:
 
 
 def languages_of(documents: Iterable[Document]) -> tuple[str, ...]:
-    """Return the languages of at least one in twenty of the notes that tell one by two different words, most first."""
+    """Return the languages of at least one in twenty of the notes whose language is clear, the most frequent first."""
     told = Counter(filter(None, (_language_of(document.text) for document in documents)))
     frequent = (language for language, notes in told.items() if notes >= _OF_TRAINING * told.total())
     return tuple(sorted(frequent, key=lambda language: (-told[language], language)))
@@ -163,7 +167,11 @@ def _language_of(text: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class OtherLanguage:
-    """The language that speaks most against others: its words that they lack (`distinct` ones), and their `own`."""
+    """The other language that a text most looks like, compared with some languages, such as a model's.
+
+    `words` counts the words of it that those languages lack, `distinct` the different ones; `own` counts words of those
+    languages that it lacks.
+    """
 
     language: str
     words: int

@@ -1,6 +1,7 @@
 """How words are laid out: letters apart, one a line, blanks written otherwise, words cut at line ends, case.
 
-Each function returns the changes that undo one of these, none without evidence; `b.i.d.` and `A B C D` are none.
+Each function returns the changes (`markup.py`) that undo one of these, and none without evidence for it. Ordinary text,
+such as `b.i.d.`, `A B C D`, `x 5 x 4` or a table with `|`, is no evidence.
 """
 
 import itertools
@@ -99,7 +100,7 @@ _FEW_BLANKS = 4
 
 
 def written_blanks(text: str) -> list[Change]:
-    """Return the changes from `_` and `|` to blanks where they stand in the place of blanks (`Ada_Strong`)."""
+    """Return the changes to blanks of `_` and `|` that stand in for them (`Ada_Strong`)."""
     changes: list[Change] = []
     for mark in "_|":
         if mark not in text:
@@ -232,7 +233,7 @@ _SHORT = 3
 
 
 def lower_case(text: str) -> list[Change]:
-    """Return the changes to usual case in a text all in lower case: unlisted words and lines have a capital."""
+    """Return the changes of an all-lower-case text to usual case: unlisted words and line starts get capitals."""
     if sum(map(str.isalpha, text)) < _LEAST_LETTERS or any(map(str.isupper, text)):
         return []
     changes: list[Change] = []
@@ -266,7 +267,7 @@ ColumnPiece = tuple[int, int, str]
 
 
 def columns(text: str) -> list[ColumnPiece]:
-    """Return the pieces of a text in two wide columns, which many rows have, column by column; nothing for others."""
+    """Return the pieces of a text in two columns of prose, column by column; an empty list for other texts."""
     rows = [row for row in _ROW.finditer(text) if row[0].strip()]
     ends = Counter(gap.end() - row.start() for row in rows for gap in _GUTTER.finditer(text, row.start(), row.end()))
     at, times = max(ends.items(), key=lambda counted: counted[1], default=(0, 0))
@@ -282,7 +283,7 @@ def columns(text: str) -> list[ColumnPiece]:
 
 
 def _in_order(text: str, at: int) -> list[ColumnPiece]:
-    """Return the rows of a text with a gutter before `at`, column by column between rows that cross it."""
+    """Return the rows of a text with a gutter before `at`, column by column; rows across the gutter stay in place."""
     ordered: list[ColumnPiece] = []
     left: list[ColumnPiece] = []
     right: list[ColumnPiece] = []

@@ -1,6 +1,7 @@
 """Notes that came through mail or a web page: quoted-printable, base64, %20, entities, tags (RTF is in `rtf.py`).
 
-Each function returns the changes `(start, end, text)` that undo one of these, in text order, apart, in linear time.
+Each function returns the changes that undo one of these. A change `(start, end, new)` replaces the characters `[start,
+end)` by `new`; changes are in text order and do not overlap. Time is linear in the text's length.
 """
 
 import base64
@@ -18,7 +19,7 @@ _ENTITY = re.compile(r"&(?:#[0-9]{1,7};?|#[xX][0-9a-fA-F]{1,6};?|[A-Za-z][A-Za-z
 
 
 def entities(text: str) -> list[Change]:
-    """Return the changes that decode HTML entities; `&S;`, which HTML does not know, and `&#4821377` stay."""
+    """Return the changes that decode HTML entities, but not unknown ones (`&S;`) or unlikely ones (`&#4821377`)."""
     if "&" not in text:
         return []
     found = ((match, html.unescape(match[0])) for match in _ENTITY.finditer(text))

@@ -42,7 +42,11 @@ def cardinal(number: int) -> str:
 
 
 def read_number(text: str, start: int) -> list[tuple[str, int]]:
-    """Return what the number at `start` may be, said or written on its line, with its end, the longest first."""
+    """Return the readings of the number at `start`, in digits and capitals, each with its end, the longest first.
+
+    Digits may be written or said (`nine four double seven`); letters are single or capitals. No reading crosses a line
+    end.
+    """
     found: list[tuple[str, int]] = []
     number, place = "", start
     while len(found) < _MOST_PARTS and (match := _PART.match(text, place)):

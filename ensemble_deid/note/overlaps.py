@@ -84,7 +84,7 @@ def spanning(group: Sequence[Span], best: Span) -> Span:
 
 
 def split_overlaps(spans: Iterable[Span]) -> list[Span]:
-    """Return parts of spans over the same characters: at each place the best score counts, then the longest."""
+    """Return parts of spans that do not overlap; at each place the highest-scoring span counts, then the longest."""
     waiting = sorted(set(spans), reverse=True)
     places = sorted({place for span in waiting for place in (span.start, span.end)})
     covering: list[tuple[float, int, Span]] = []
@@ -182,7 +182,7 @@ class Covered:
 
 
 class SpanRows(Protocol):
-    """The columns of such a table, (rows,) each: its document, where its span begins and ends, its label's number."""
+    """The columns of such a table, (rows,) each: numbers of the document and the label, start and end of the span."""
 
     @property
     def document(self) -> _Column: ...

@@ -55,7 +55,7 @@ def _vin(number: str) -> bool:
 
 
 def _of_stdnum(scheme: str, *, digits: bool = False) -> Callable[[str], bool]:
-    """Return the test of a scheme of python-stdnum; with `digits` a number has nothing else."""
+    """Return the check of a python-stdnum scheme; with `digits`, numbers with other characters fail it."""
     return lambda number: (number.isdecimal() or not digits) and import_module(f"stdnum.{scheme}").is_valid(number)
 
 
@@ -214,7 +214,7 @@ _SAID = re.compile(rf"(?<![\w-]){SPOKEN_DIGIT}(?:[ ,-]{{1,3}}{SPOKEN_DIGIT}\b){{
 
 
 def proven_numbers(text: str) -> tuple[Span, ...]:
-    """Return the numbers of a text that prove themselves, in text order, without overlaps."""
+    """Return the numbers of a text whose check digits or form prove what they are, in text order, without overlaps."""
     return drop_overlaps([*_alone(text), *_after_their_names(text), *_said(text)])
 
 
@@ -252,7 +252,11 @@ def _said(text: str) -> Iterator[Span]:
 
 
 def add_proven_numbers(text: str, spans: Iterable[Span], labels: Collection[str]) -> tuple[Span, ...]:
-    """Return a note's spans and the uncovered numbers of `labels`, in text order; a span over part of one grows."""
+    """Return a note's spans, which do not overlap, and the numbers that none of them covers, in text order.
+
+    Only numbers of `labels`, those of the model, are added. A span over part of a number grows over all of it and keeps
+    its label.
+    """
     given = tuple(spans)
     numbers = [span for span in proven_numbers(text) if span.label in labels]
     return tuple(

@@ -100,7 +100,10 @@ class Reading:
         return [None if place is None else replace(span, start=place[0], end=place[1]) for span, place in places]
 
     def original_spans(self, spans: Iterable[Span]) -> tuple[Span, ...]:
-        """Return spans of the reading in the original, joined where they overlap, one for each column they cross."""
+        """Return spans of the reading as spans of the original; those that overlap there are joined.
+
+        A span over two lines of a column becomes two spans, without the other column between them.
+        """
         if self.starts is None:
             return tuple(spans)
         places = self._in_one if self.in_order else self._in_parts()
@@ -139,7 +142,7 @@ class Reading:
 
 
 def read(text: str, *, usual_case: bool = True) -> Reading:
-    """Return the reading of a text, which is its own reading; without `usual_case` lower case stays."""
+    """Return the reading of a text; without `usual_case`, lower case stays. Reading a reading changes nothing."""
     view = _View(text)
     # Of the text itself alone, as the output leaves it out.
     view.apply([(rtf.DATA, rtf.rtf_data)])

@@ -1,4 +1,8 @@
-r"""Text in RTF as a word processor would show it; only known control words, fonts and styles are left out."""
+r"""Text in RTF: what a word processor would show of it, and anything else that may be PHI.
+
+Only known control words, fonts and styles are left out. Anything else stays as text, so an unfinished group or an
+unknown word cannot hide a name.
+"""
 
 import re
 import unicodedata

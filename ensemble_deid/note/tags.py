@@ -18,7 +18,10 @@ _Codes = TypeVar("_Codes", int, Int32s)
 
 @dataclass(frozen=True, slots=True)
 class TagScheme:
-    """BIO over sorted labels. Tag codes: 0 is `O`, 2k + 1 `B-` and 2k + 2 `I-` of label k, as numbers or arrays."""
+    """BIO over sorted labels. Tag codes: 0 is `O`, 2k + 1 is `B-` and 2k + 2 is `I-` of label k.
+
+    `begin`, `inside` and `label_of` translate between tag codes and label indexes; each takes a number or an array.
+    """
 
     labels: tuple[str, ...]
 
@@ -50,7 +53,11 @@ class TagScheme:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedTags:
-    """Tag codes, int32 (n_tokens,), and how many spans are `cut` to whole tokens, or `lost` for want of their own."""
+    """Tag codes of a batch, int32 (n_tokens,), and how many spans could not be encoded exactly.
+
+    `cut` spans began or ended inside a token and now cover all of it; `lost` spans overlapped another or had no token
+    of their own.
+    """
 
     codes: Int32s
     cut: int
@@ -58,7 +65,10 @@ class EncodedTags:
 
 
 def spans_to_tags(spans_by_document: Sequence[Sequence[Span]], tokens: TokenTable, scheme: TagScheme) -> EncodedTags:
-    """Encode spans as tags, of overlapping ones the best, then the longest. ValueError for an unknown label."""
+    """Encode spans as tags; of overlapping spans the highest-scoring, then the longest, is kept.
+
+    Raises ValueError for a label outside the scheme.
+    """
     codes = np.zeros(len(tokens), dtype=np.int32)
     index = {label: k for k, label in enumerate(scheme.labels)}
     cut = lost = 0
@@ -85,7 +95,11 @@ def spans_to_tags(spans_by_document: Sequence[Sequence[Span]], tokens: TokenTabl
 
 @dataclass(frozen=True, slots=True)
 class TagLoss:
-    """How many of a corpus's `spans` are `cut` (a tagger can only find other bounds) or `lost` (none can find them)."""
+    """How many of a corpus's `spans` annotated spans cannot be encoded exactly as tags.
+
+    A tagger can find `cut` spans, which begin or end inside a token, only with different boundaries. It cannot find
+    `lost` spans, which overlap another span or share their only token with one.
+    """
 
     spans: int
     cut: int
@@ -104,7 +118,11 @@ def tag_loss(documents: Sequence[Document], tokens: TokenTable) -> TagLoss:
 
 
 def entity_rows(codes: Int32s, tokens: TokenTable) -> tuple[Int32s, Int32s, Int32s]:
-    """Return first row, row after the last and label index of every entity in a document; a lone `I-` starts one."""
+    """Return the first row, the row after the last, and the label index of every entity in a tag sequence.
+
+    An `I-` that continues no entity of its label starts one, so PHI whose beginning a model missed is still removed.
+    Entities may cross lines and sentences, but not documents.
+    """
     label = TagScheme.label_of(codes)
     inside = codes > 0
     is_begin = inside & (codes == TagScheme.begin(label))

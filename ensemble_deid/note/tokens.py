@@ -159,7 +159,11 @@ def _tokenize_text(text: str) -> tuple[Int32s, Int32s, Int32s]:
 
 
 def tokenize(documents: Sequence[Document], *, split_lines: bool = False) -> TokenTable:
-    """Split documents into tokens, lines and sentences: lines, or with `split_lines` parts up to a full stop."""
+    """Split a batch of documents into tokens, lines and sentences.
+
+    A sentence is a line or, with `split_lines`, the part of a line up to sentence-final punctuation that does not end
+    an abbreviation.
+    """
     parts: list[tuple[Int32s, Int32s, Int32s, Int32s]] = []
     line_count = sentence_count = 0
     sizes = [0]

@@ -74,7 +74,7 @@ def _with_credential(surface: str, parts: list[Token], number: int) -> list[Toke
 
 
 def _is_clear(surface: str, parts: Sequence[Token], number: int, end: int) -> bool:
-    """Whether the parts `[number, end)` are a credential with full stops, not initials such as `Smith, J.D.`"""
+    """Whether the parts `[number, end)` are a credential with full stops, and not initials as in `Smith, J.D.`"""
     gaps = [surface[a[1] : b[0]] for a, b in pairwise(parts)]
     inside, before = gaps[number - 1 : end - 1][1:], gaps[number - 1]
     after = gaps[end - 1] if end < len(parts) else ""

@@ -59,7 +59,10 @@ def capped_age(surface: str, *, following: str = "") -> str | None:
 
 
 def is_great_age(surface: str) -> bool:
-    """Whether a string, if an age at all, is over 89 (`94`, `in her nineties`), also a bare number under any label."""
+    """Whether a string is an age over 89, if it is an age at all (`94`, `in her nineties`).
+
+    A bare number counts whatever its label, which may be wrong; a year of two digits does not.
+    """
     words = _WORD.findall(_GREAT.sub(" ", _SPELLED.sub(" ", surface)))
     if any(fold(word) not in _FOLDED_AGE_WORDS for word in words):
         return False

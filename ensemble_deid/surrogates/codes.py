@@ -35,7 +35,10 @@ _SSN_DIGITS, _US_DIGITS, _LOCAL_DIGITS = 9, 10, 7
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """One patient's numbers, replaced alike however punctuated; so are last four digits, if one of `known` ends so."""
+    """One patient's numbers: a number is replaced alike however it is punctuated, and so are its last four digits.
+
+    For telephone numbers this holds where exactly one of the patient's PHI, `known`, ends in these four.
+    """
 
     keyed: Keyed
     avoided: Avoided

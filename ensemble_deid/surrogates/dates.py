@@ -102,7 +102,7 @@ class Parts:
         self._kinds.add(part)
 
     def stand_apart(self) -> bool:
-        """Whether two parts may be one date, astray if shifted alone: `25 Dec (2014)`, `March 2014, the 5th`."""
+        """Whether two parts may be one date, wrong if each is shifted alone: `25 Dec (2014)`, `March 2014, the 5th`."""
         if self._range_of_years or {_Part.YEAR, _Part.UNDATED} <= self._kinds:
             return True
         return _Part.DAY in self._kinds and len(self._kinds) > 1
@@ -120,7 +120,10 @@ def keyed_days(keyed: Keyed, *, whole_weeks: bool) -> int:
 
 @cache
 def possible_days(*, whole_weeks: bool) -> tuple[int, ...]:
-    """Return all shifts in days, of five to 25 years to either side: whole weeks alone, or no whole week."""
+    """Return all shifts in days, five to 25 years to the past and the future.
+
+    With `whole_weeks` they are whole weeks, so that weekdays stay; else none is, so that no weekday stays.
+    """
     later = [days for days in range(_SHORTEST, _LONGEST + 1) if (days % _WEEK == 0) == whole_weeks]
     return (*(-days for days in reversed(later)), *later)
 
@@ -134,7 +137,10 @@ class DateText:
         self._parts = Parts()
 
     def shift(self, surface: str, *, year: int) -> str | None:
-        """Return the string with its dates shifted, None if a part is not understood; `year` is for undated ones."""
+        """Return the string with all its dates shifted; None where a part of it is not understood. Times of day stay.
+
+        `year` is assumed where none is written.
+        """
         shifted = self._shifted(surface, year)
         return None if self._parts.stand_apart() else shifted
 

@@ -54,7 +54,7 @@ class Avoided:
 
 @dataclass(frozen=True, slots=True)
 class NamePart:
-    """Characters `[start, end)` of a name: a given name, a surname, or without a role a title, `de` and the like."""
+    """Characters `[start, end)` of a name; the role is empty for a title, a credential, `de`, `Jr.` and the like."""
 
     start: int
     end: int

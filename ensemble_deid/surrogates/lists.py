@@ -15,7 +15,10 @@ WOMEN, MEN, SURNAMES = "F", "M", "S"
 
 @dataclass(frozen=True, slots=True)
 class NameLists:
-    """`given_out` has names by (origin, kind F, M or S), the others what is known of an original by its folded form."""
+    """`given_out` has the names by (origin, kind); the others say what is known of an original, by its folded form.
+
+    Kinds are `F` and `M` (given names of women and men) and `S` (surnames).
+    """
 
     given_out: dict[tuple[str, str], tuple[str, ...]]
     genders: dict[str, str]
@@ -71,7 +74,10 @@ def name_lists() -> NameLists:
 
 @dataclass(frozen=True, slots=True)
 class Towns:
-    """The towns of the United States by state, the states of towns, ZIP ranges, names of states, and their codes."""
+    """Towns of the United States by state, the states of each town, and each state's range of ZIP codes (`codes`).
+
+    `states` has the names of the states by code, `code_of` the codes by folded name and code.
+    """
 
     by_state: dict[str, tuple[str, ...]]
     states_of: dict[str, tuple[str, ...]]

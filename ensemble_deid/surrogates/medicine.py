@@ -1,4 +1,4 @@
-"""Medicine taken for PHI: doses, scores, drugs, eponyms. A surrogate would be another dose, and nobody would see it."""
+"""Medicine in a note, not PHI: doses, scores, drugs, eponyms. Nobody would see that a surrogate dose was invented."""
 
 import re
 from functools import cache

@@ -40,7 +40,11 @@ class PersonNames:
     _people: dict[str, list[frozenset[str]]] | None = field(default=None, init=False, repr=False)
 
     def replace(self, surface: str, *, before: str = "", clinician: bool = False) -> str | None:
-        """Return the name in the form of `surface`, None without letters or if a part stays; `before`: titles."""
+        """Return the name in the form of `surface`; None where it has no letters or where a part of it would stay.
+
+        `before` is the text before it, for a title. A lone part that is not known is a surname if it is a `clinician`'s
+        or has a title, and else a given name.
+        """
         usual = FAMILY if clinician or _FORMAL.search(before) else GIVEN
         parts = self.known.parts(surface, usual=usual)
         names = [part for part in parts if part.role]
@@ -97,7 +101,10 @@ class PersonNames:
         return self._choice(self.keyed, canonical, role, used=set(table.values()))
 
     def handle(self, surface: str, other: Callable[[str], str]) -> str | None:
-        """Return a user name or local part with its names replaced, other letters by `other`; None without names."""
+        """Return a user name or the local part of an address with its names replaced; None if it has none.
+
+        `other` gives the replacement for letters that are no known name.
+        """
         pieces = [(run, self._handle_piece(fold(run.group()))) for run in _RUN.finditer(surface)]
         if not any(piece for _, piece in pieces):
             return None

@@ -1,4 +1,4 @@
-"""The surrogates of one patient, from key, patient and all its PHI; addresses are in the domains of RFC 2606."""
+"""The surrogates of one patient, functions of key, patient and PHI; addresses are in the domains of RFC 2606."""
 
 import re
 from collections.abc import Iterable
@@ -125,7 +125,11 @@ def kind_of(label: str, surface: str) -> str:
 
 @dataclass(slots=True)
 class PatientSurrogates:
-    """Makes the surrogates for a patient's PHI `known`, whatever was asked before; `avoided` are other strings."""
+    """Makes the surrogates for one patient's PHI; `known` has all of it, as far as it is known, without case.
+
+    `scope` is a name and the patient; no surrogate equals a string in `avoided`. A value does not depend on what was
+    asked for before.
+    """
 
     secret: bytes = field(repr=False)
     scope: tuple[str, str] = field(repr=False)
@@ -171,7 +175,10 @@ class PatientSurrogates:
         self._web = Web(keyed, self._avoided, self.names, self._codes)
 
     def value(self, text: str, start: int, end: int, label: str, *, year: int | None = None) -> str | None:
-        """Return the surrogate for a span, None where a tag must stand; `year` is that of dates without one."""
+        """Return the surrogate for a span of the text; None where there is none and a tag must stand.
+
+        `year` is assumed for dates without one, by default the latest year of the patient's PHI.
+        """
         surface = without_marks(text[start:end])
         kind = kind_of(label, surface)
         if not surface.strip():
@@ -222,7 +229,10 @@ class PatientSurrogates:
         return max((year for year in years if year in POSSIBLE_YEARS), default=None)
 
     def shows_great_age(self, surface: str) -> bool:
-        """Whether a date is so long before the patient's latest that, as a birth date, it shows an age over 89."""
+        """Whether a date is so long before the patient's latest that, as a birth date, it shows an age over 89.
+
+        If the PHI has an age over 89 or no date that could be a note's, the latest may be as late as a fixed year.
+        """
         years = self.dates.years(surface, year=self.year)
         return bool(years) and min(years or [self.year]) < self._latest_possible - OLDEST
 

@@ -28,7 +28,10 @@ _PLAIN_IF_SMALL = frozenset(
 
 @dataclass(slots=True)
 class Geography:
-    """One patient's places in the United States (es: towns of Spain), and countries; `open_ended` fixes every state."""
+    """One patient's places in the United States, and countries; with `language` es, the towns of Spain instead.
+
+    With `open_ended`, each state has its surrogate from the start, even one that the notes name too.
+    """
 
     keyed: Keyed
     avoided: Avoided
@@ -79,7 +82,7 @@ class Geography:
         return self._pick_town(surface, key, names)
 
     def zip_code(self, surface: str) -> str | None:
-        """Return a ZIP code in the state (in Spain, province) for that of `surface`; None for what is none."""
+        """Return a ZIP code in the state (in Spain, province) that replaces that of `surface`; None for no ZIP code."""
         match = _ZIP.fullmatch(surface.strip())
         if match is None:
             return None

@@ -41,7 +41,7 @@ _DIECES = "treinta cuarenta cincuenta sesenta setenta ochenta noventa".split()
 
 
 def read_date(value: str) -> date | None:
-    """Return the day of 1950-03-05, 19500305 or 1950-03-05T00:00:00; None for 3/5/1950, which may be two days."""
+    """Return the day of 1950-03-05, 19500305 or 1950-03-05T00:00:00; None for other forms: 3/5/1950 may be two days."""
     match = _VALUE.fullmatch(value.strip())
     try:
         return None if match is None else date(*map(int, match.groups()))
@@ -50,7 +50,11 @@ def read_date(value: str) -> date | None:
 
 
 class DateIndex:
-    """An index of days and their entries, found in any form with a year, such as 3/5/1950, 5-Mar-50 and V.III.1950."""
+    """An index of days, each with the number of its entry.
+
+    Days are found in any form with a year of two or four digits: 3/5/1950, 05.03.50, March 5th, 1950, 5. März 1950,
+    V.III.1950, 19500305. Of two numbers either may be the month.
+    """
 
     def __init__(self, days: Iterable[tuple[date, int]]) -> None:
         self._entries: dict[tuple[str, ...], int] = {}

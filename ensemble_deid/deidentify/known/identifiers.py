@@ -34,7 +34,11 @@ class InitialsIndex:
                     self._entries.setdefault("".join(sorted(chosen)), person.entry)
 
     def find(self, words: Words, evidence: Collection[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
-        """Yield first word, last word, entry of initials after a title, or dotted within five words of `evidence`."""
+        """Yield the first word, the last word and the entry of initials that something beside them marks as a name.
+
+        That is a title or a word for the patient before them or, for initials with full stops, a match in `evidence`
+        (first and last word) at most five words away.
+        """
         if not self._entries:
             return
         for first, last, dotted in initials_groups(words):
@@ -205,7 +209,10 @@ class KnownIdentifiers:
 
     @classmethod
     def read(cls, path: str | Path, *, labels: Collection[str]) -> "KnownIdentifiers":
-        """Read a CSV or TSV file with the columns patient_id, kind and value. CorpusError names file and line only."""
+        """Read a CSV or TSV file with the columns patient_id, kind and value; `labels` are the model's.
+
+        Raises CorpusError, which names the file and the line and quotes no value.
+        """
         file = SiteFile.read(path)
         by_patient: dict[str, list[Identifier]] = {}
         for_all: list[Identifier] = []
@@ -247,7 +254,7 @@ class KnownIdentifiers:
         return patient in self._by_patient
 
     def avoided(self, patient: str | None) -> Iterator[str]:
-        """Yield a patient's known values and parts of names, which no surrogate may equal; dates may be any day."""
+        """Yield a patient's known values and parts of names, which no surrogate may equal; dates are left out."""
         for identifier in () if patient is None else self._by_patient.get(patient, ()):
             if identifier.kind.matching is Matching.DATE:
                 continue

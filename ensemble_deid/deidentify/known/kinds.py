@@ -52,7 +52,11 @@ def phone_forms(value: str) -> Iterator[str]:
 
 
 def address_forms(value: str) -> Iterator[tuple[str, str]]:
-    """Yield the parts of a postal address that have four letters or digits, and the i2b2 type of each."""
+    """Yield the parts of a postal address and the i2b2 type of each: STREET, CITY or ZIP.
+
+    A street is found with its number (`12 Oak`) or with its suffix (`Oak St`). Short parts, such as the code of a
+    state, are not found alone.
+    """
     yield compacted(value), "STREET"
     for line in re.split(r"[,;\n]", value):
         words = list(Words.of(line).folded)

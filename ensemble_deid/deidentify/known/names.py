@@ -78,7 +78,7 @@ _MOST_SEEN = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """The folded parts of a name in order, particles such as `de` apart; `entry` numbers the value it comes from."""
+    """The folded parts of a name in order, particles such as `de` apart; `entry` is the number of the name's value."""
 
     parts: tuple[str, ...] = field(repr=False)
     particles: frozenset[str] = field(repr=False)

@@ -37,7 +37,7 @@ class AllowList:
 
     @classmethod
     def read(cls, path: str | Path) -> "AllowList":
-        """Read a file with a string a line, without empty lines and `#` comments. CorpusError names file and line."""
+        """Read a file with one string a line, skipping blanks and `#` comments. CorpusError names file and line."""
         file = SiteFile.read(path)
         lines: dict[str, int] = {}
         for number, line in enumerate(file.text.split("\n"), start=1):
@@ -65,7 +65,10 @@ class DenyList:
 
     @classmethod
     def read(cls, path: str | Path, *, labels: Collection[str]) -> "DenyList":
-        """Read rows of label and value; one without a value declares a label. CorpusError names file and line."""
+        """Read a CSV or TSV file with the columns label and value; `labels` are the model's.
+
+        A row without a value declares a label of the site's own. Raises CorpusError, which names file and line.
+        """
         file = SiteFile.read(path)
         entries: dict[str, tuple[str, int]] = {}
         rows, known = list(file.rows(("label", "value"))), known_labels().union(labels)
@@ -98,7 +101,7 @@ _ANY_YEAR = 2000
 
 
 class Rank(IntEnum):
-    """How far a label counts: part of the name of one of many may be part of another's."""
+    """How much a span's label counts where spans overlap; part of a staff name, perhaps another's, counts least."""
 
     STAFF_PART = 0
     MODEL = 1
@@ -133,7 +136,7 @@ class RankedSpan:
 
 
 def joined(spans: Iterable[RankedSpan], text: str, hides: Hides) -> list[Span]:
-    """Return the spans of a text with those that overlap joined; the label is that of the highest rank that hides."""
+    """Return the spans of a text, overlapping ones joined under the highest-ranked label whose style hides them."""
     groups = overlapping_groups(spans, lambda ranked: ranked.span)
     return [_one(members, text, hides) for members in groups]
 
@@ -286,7 +289,11 @@ class SiteLists:
         return frozenset() if self.known is None else frozenset(map(same_string, self.known.avoided(patient)))
 
     def left(self, document: Document, replacement: Replacement, replacer: Replacer) -> Counter[str]:
-        """Count the known identifiers left outside replacements, and inside if the patient's own or kept by style."""
+        """Count the known identifiers that are left in the output of a document.
+
+        Outside replacements all count. Inside, the patient's own count in a surrogate or an operator's value, and any
+        that is kept under a label other than its own.
+        """
         counts: Counter[str] = Counter()
         if self.known is None:
             return counts

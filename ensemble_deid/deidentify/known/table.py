@@ -21,7 +21,11 @@ _DIGIT_AFTER = re.compile(r"[.,/-]\d")
 
 
 class StringIndex:
-    """An index of values by letters and digits, found at word bounds in any form: 555-0100, (555) 0100, 5550100."""
+    """An index of values by their letters and digits (`compacted`), each with the number of its entry.
+
+    Values are found at word bounds, with or without separators: 555-0100, (555) 0100, 5550100. Lookup time depends on
+    how many lengths the values have, not on how many values there are.
+    """
 
     def __init__(self, values: Iterable[tuple[str, int]]) -> None:
         self._entries: dict[str, int] = {}
@@ -95,7 +99,7 @@ class SiteFile:
         return cls(Path(path), text, hashlib.sha256(data).hexdigest()[:8])
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-        """Yield the line and the cells of `columns` of each row. CorpusError for a missing column or a broken row."""
+        """Yield the line number and the cells of `columns` of each row. CorpusError for a missing column or cell."""
         delimiter = _DELIMITERS.get(self.path.suffix.lower())
         if delimiter is None:
             raise CorpusError(f"{self.path}: must be a table whose name ends in .csv or .tsv")

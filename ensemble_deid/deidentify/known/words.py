@@ -62,7 +62,7 @@ class Words:
         return self.reading.original(self.starts[first], self.ends[last])
 
     def misread(self) -> Iterator[tuple[int, int, str]]:
-        """Yield the words of each run of letters and digits, and what it may be read as: `482l3` as `48213`."""
+        """Yield the first word, the last word and a reading of each run of letters and digits: `482l3` as `48213`."""
         first = 0
         for last in range(len(self)):
             if last + 1 < len(self) and self.starts[last + 1] == self.ends[last]:

@@ -1,8 +1,8 @@
 """The record of a note: enough to tell whether a later note changes its output, without its text.
 
-The output depends on the note's cells and the strings found in its patient's notes. What was replaced is replaced once
-more, and HMACs of the words left say whether a string found later is among them. So nights come to the same, however
-notes are divided.
+The output depends on the note's cells and on the strings found in any of its patient's notes. To tell whether it would
+change, what was replaced is replaced again, and HMACs of the words left say whether a string found later is among them.
+So the result is the same, however notes are divided into nights.
 """
 
 import hashlib
@@ -211,7 +211,10 @@ def possible_repeats(mentions: Sequence[Sequence[Any]], left: str, known: Known,
 
 
 def _mentions(text: str, spans: Sequence[Span], known: Known) -> list[list[Any]]:
-    """Return each span: string, label, titles before, state after, if a repeat, score (0 for a repeat), if medicine."""
+    """Return each span as its surrogate sees it: string, label, titles before it, state after it, if it is a repeat.
+
+    Then follow its score, 0 for a repeat, and whether it reads as medicine.
+    """
     reading, usual, found = read(text, usual_case=False), read(text), list[list[Any]]()
     for span, here, there in zip(spans, reading.spans(spans), usual.spans(spans), strict=True):
         if here is None:

@@ -57,7 +57,8 @@ _JUDGED = (None, OTHER_VALUES, FOUND_LATER, OTHER_SETTINGS)
 class Project:
     """A project's store, and how a night adds to it.
 
-    `hold`: a note waits for so many of its patient; `only_known`: others are refused; `again`: unchanged ones go out.
+    `hold`: a note waits until the project knows so many of its patient. `only_known`: a note that the project does not
+    know is refused. `again`: unchanged notes are handed out too.
     """
 
     store: Store
@@ -182,7 +183,7 @@ class Night:
         return id is None or self.store.tag("note", id) in self.todo
 
     def id_of(self, record: Record) -> str | None:
-        """Return a record's id, None for one unread and unnamed. Raises CorpusError for a note without an id."""
+        """Return a record's id; None for one neither read nor named. Raises CorpusError for a note without an id."""
         if record.id is not None and record.is_note:
             return str(record.id)
         named = self.source.format == "files" or isinstance(self.source, SeveralTables)
@@ -200,7 +201,7 @@ class Night:
         raise CorpusError(f"{record.name}: has no id: a project knows notes by --id-column, or by their files")
 
     def row(self, record: Record) -> KeptNote | None:
-        """Return a record as the store knows it before its output; one without a note tells facts of its patient."""
+        """Return a record as the store knows it before its output; without a note, with the facts of its patient."""
         id = None if record.blank else self.id_of(record)
         if id is None:
             return None
@@ -271,7 +272,7 @@ class Night:
                     rows.years.years[patient] = max(year, rows.years.years.get(patient, year))
 
     def _begun_again(self, commit: Commit, before: KeptNote, row: KeptNote) -> KeptNote:
-        """Return what is kept of a known note while it is processed, with what was kept before."""
+        """Return a known note's row while it is processed again: what was kept, and the place of its new output."""
         if before.patient != row.patient and row.due != WITHHELD:
             commit.change(patient=row.memory["patient"], note=row.memory["id"], outs=[self.place])
         outs = list(dict.fromkeys([*before.memory.get("outs", ()), self.place]))

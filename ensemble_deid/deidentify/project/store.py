@@ -1,7 +1,7 @@
 """The database of a project, SQLite or PostgreSQL: a row for each note, sealed with the project's key.
 
-HMACs tell notes, patients and cells again. Nothing can be read without the key, and nothing is text of a note. One
-process at a time changes it; the others wait.
+Notes, patients and cells are recognised by HMACs. Nothing can be read without the key, and nothing is text of a note.
+One process at a time changes it; the others wait.
 """
 
 import json
@@ -53,7 +53,10 @@ class KeptNote:
 
 @dataclass(frozen=True, slots=True)
 class ReplacedOutput:
-    """An output that another one replaced; `outs` are its places where the note came to another patient."""
+    """An output that another one replaced: of which note, why, and the hashes of both.
+
+    Where a note moved to another patient, `outs` in `facts` are the places of its outputs.
+    """
 
     patient: str
     night: int
@@ -156,9 +159,10 @@ class Store:
 
     @contextmanager
     def changing(self, *, nights: int = 0, purge: bool = False) -> Iterator["Commit"]:
-        """Provide a transaction, at the end of one or no night; others wait. ConfigError for another release.
+        """Provide a transaction that changes the project, at the end of one or no night; other processes wait for it.
 
-        With `purge`, a database in a file keeps no byte of deleted rows.
+        With `purge`, a database in a file keeps no byte of deleted rows. Raises ConfigError when the release has
+        changed.
         """
         project = self._tables[0]
         with _errors(), self._engine.begin() as connection:
@@ -185,7 +189,7 @@ class Store:
             )
 
     def rotate(self, new: Key) -> int:
-        """Seal what is known with a new key, forget outputs, and return the release. ConfigError for the old key."""
+        """Seal what is known with a new key, forget outputs, return the release number. ConfigError for the old key."""
         if new.id == self.key.id:
             raise ConfigError("the new release needs another key: old and new could be joined")
         project, notes, changes = self._tables
@@ -259,7 +263,7 @@ class Commit:
         return {tuple(row) for row in self.connection.execute(query.distinct())}
 
     def settle(self, settings: dict[str, Any], orders: Mapping[str, str], authorities: Iterable[str]) -> None:
-        """Record what the release has in common, also date orders and authority. Raises ConfigError for others."""
+        """Record the release's settings, date orders and id authority. Raises ConfigError when others are recorded."""
         self.store.check_settings(settings)
         begun = self.store.orders
         for name in begun.keys() & orders.keys():
@@ -290,7 +294,10 @@ class Commit:
         self.connection.execute(self.store._tables[2].insert().values(**values))
 
     def forget(self, name: str) -> list[tuple[str, str]]:
-        """Remove a patient's rows and changes; return name and place of each output. ConfigError for nobody known."""
+        """Remove a patient's rows and changes; return name and place of each output that was or may be written.
+
+        Names are those of this release. Raises ConfigError when no note of the patient is known.
+        """
         patient = self.store.tag("patient", name)
         rows, changes = list(self.rows(patients=[patient])), self.store._changes(self.connection, patient)
         if not rows and not changes:

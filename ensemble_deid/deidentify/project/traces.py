@@ -1,4 +1,7 @@
-"""Which identifiers, known later, an earlier note may hold, by hashes of its words; false alarms do no harm."""
+"""Which earlier notes may hold an identifier that became known later, told by hashes of their words.
+
+Every note in which `KnownIdentifiers` would find it is told; a false alarm only means that a note is written again.
+"""
 
 import hashlib
 from base64 import b64decode, b64encode
@@ -70,7 +73,7 @@ def _initials(parts: Iterable[str]) -> str:
 
 @lru_cache(maxsize=1 << 12)
 def _near(part: str, key: Key) -> frozenset[bytes]:
-    """Return hashes of a word, its short forms, and those with a typing error."""
+    """Return the hashes of a word, its full forms, and its spellings with one typing error."""
     forms = {part, *name_lists().full_forms.get(part, ())}
     if len(part) >= SHORTEST:
         forms |= set(_one_edit(part))

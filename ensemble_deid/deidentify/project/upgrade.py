@@ -46,7 +46,7 @@ class Upgrade:
 def compare_models(
     project: Project, source: NoteSource, model: Deidentifier, options: RunOptions, most: int
 ) -> Upgrade:
-    """Compare what a model finds in the first `most` known notes of a source with what was found when they went out."""
+    """Compare what a model finds in the first `most` unchanged notes of a source with what was found at hand-out."""
     known = list(islice(_known(project, source, options), most))
     mapped = any(record.fields for record, _ in known)
     rows = RowPass.of(model, options, Columns(), source.bits, mapped=mapped)

@@ -127,7 +127,11 @@ class Replacer:
         return Replacement("".join(parts), tuple(replaced))
 
     def doubted(self, document: Document, sure: Collection[str] = ()) -> frozenset[Span]:
-        """Return the spans that become tags where their style would invent a value: unsure everywhere, or medicine."""
+        """Return the spans that become tags where their style would invent a value.
+
+        No mention of their string, here or in `sure` (strings that are sure elsewhere), scores `min_score`; or they
+        read as medicine. With a `min_score` of 0 nothing is doubted.
+        """
         least = self.styles.settings.min_score
         asked = [span for span in sorted(document.spans) if self.styles.of(span.label) in INVENTING]
         if least == 0 or not asked:
@@ -166,14 +170,18 @@ class Replacer:
         return next(new for new in candidates if new not in value)
 
     def shift_date(self, value: str, *, patient: str, taken: Collection[str] = (), spanish: bool = False) -> str | None:
-        """Return a date moved by the patient's shift, in its form, None for no date; `taken` tells how 3/4 is read."""
+        """Return a date moved by the patient's shift, in the same form; None for what is no date.
+
+        The patient's PHI (`taken`) and `spanish` tell how 3/4/2014 is read; else 3 is the month, unless `day_first` is
+        set.
+        """
         surrogates = self._surrogates(patient, frozenset(taken), spanish=spanish)
         return surrogates.dates.shift(value, year=surrogates.year)
 
     def shown_years(
         self, value: str, *, patient: str, taken: Collection[str] = (), spanish: bool = False
     ) -> list[int] | None:
-        """Return the years that a date names, read as by `shift_date`; None for no date, or a great age."""
+        """Return the years that a date names, read as by `shift_date`; None for no date, or an age over 89."""
         surrogates = self._surrogates(patient, frozenset(taken), spanish=spanish)
         if surrogates.shows_great_age(value):
             return None

@@ -30,7 +30,11 @@ _ONLY_PER_LABEL = ("keep", *COARSE)
 
 @dataclass(frozen=True, slots=True)
 class Styles:
-    """A default style, and those of labels and categories; `settings`, `operators` behind styles, `names` put out."""
+    """A default style, and those of labels and categories; `settings` are those of `[surrogates]` in a policy.
+
+    `operators` has the callables behind styles that are not built in; `names` renames labels and categories in the
+    output.
+    """
 
     default: str = "tag"
     by_label: Mapping[str, str] = field(default_factory=dict)
@@ -47,7 +51,7 @@ class Styles:
         return _of_label(self.names, label) or label if self.names else label
 
     def hides(self, label: str) -> bool:
-        """Whether the style of a label shows nothing of what the span holds; of an operator that is not known."""
+        """Whether the style of a label shows nothing of what the span holds; False for operators: nobody knows."""
         return self.of(label) not in _ONLY_PER_LABEL and self.of(label) not in self.operators
 
     @property
@@ -55,7 +59,7 @@ class Styles:
         return frozenset({self.default, *self.by_label.values()})
 
     def to_json(self) -> dict[str, Any]:
-        """Return what a run and a project record. Raises ConfigError for an operator whose changes nothing shows."""
+        """Return what a run and a project record. Raises ConfigError for an operator without digest or version."""
         styles: dict[str, Any] = {"default": self.default, "by_label": dict(sorted(self.by_label.items()))}
         if self.operators:
             styles["operators"] = {name: _recorded(name, self.operators[name]) for name in sorted(self.operators)}
@@ -89,7 +93,10 @@ def make_styles(
     settings: Mapping[str, bool | float] | None = None,
     rename: Mapping[str, str] | None = None,
 ) -> Styles:
-    """Join a policy, a default style and those of labels; later ones win. ConfigError for what does not exist."""
+    """Join a policy (a name or a TOML file), a default style, and the styles of labels; later ones win.
+
+    A style may be an operator. Raises ConfigError for a style, label or setting that does not exist.
+    """
     content: dict[str, Any] = {}
     place = "styles" if policy is None else str(policy)
     if policy is not None:

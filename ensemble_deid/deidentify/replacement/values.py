@@ -21,7 +21,7 @@ _SPARSE_ZIP = frozenset("036 059 063 102 203 205 369 556 692 753 772 790 821 823
 
 @dataclass(slots=True)
 class Values:
-    """The values for the spans of one note as it is read; `doubted` ones get a tag such as `[DOCTOR?]`."""
+    """The values for the spans of one note as it is read; `doubted` spans get a tag such as `[DOCTOR?]`."""
 
     styles: Styles
     make_surrogates: Callable[[], PatientSurrogates]
@@ -34,7 +34,7 @@ class Values:
     _numbers: dict[str, tuple[dict[str, int], dict[str, int]]] = field(init=False, default_factory=dict, repr=False)
 
     def of(self, span: Span, surface: str) -> str:
-        """Return the value of a span, which stood so in the note; a tag where its style has none: no PHI stays."""
+        """Return the value of a span whose text is `surface`; a tag where its style has none, so that no PHI stays."""
         style = self.styles.of(span.label)
         if style.startswith(FIXED):
             return style.removeprefix(FIXED)
