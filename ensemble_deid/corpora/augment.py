@@ -193,7 +193,7 @@ def _cased(character: str, *, upper: bool) -> str:
 
 
 def _donor(note: Document, notes: Sequence[Document], rng: np.random.Generator) -> Document | None:
-    """Return a note of another site, None if there is none; unknown sites count as the patient's own."""
+    """Return a random note of another site, None if there is none; without a site, each patient counts as one."""
     others = [other for other in notes if (other.site or other.patient) != (note.site or note.patient)]
     return others[int(rng.integers(len(others)))] if others else None
 
@@ -235,7 +235,7 @@ def copies_for_training(
 def augment_corpus(documents: Sequence[Document], *, changes: Sequence[str], copies: int, seed: int) -> list[Document]:
     """Return `copies` copies of the notes with all named changes made, copy by copy, without the originals.
 
-    Copy c of `101-01` is `101-01-a<c>`, of the same patient and site. Raises ConfigError for wrong changes or copies.
+    Copy c of `101-01` is `101-01-a<c>`, of the same patient and site. Raises ConfigError for a bad change or number.
     """
     unknown = sorted(set(changes) - set(CHANGES))
     if unknown or not changes:

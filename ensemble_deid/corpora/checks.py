@@ -143,7 +143,10 @@ def check_text(text: str, place: str) -> None:
 def checked_span(
     start: int, end: int, label: str, text: str, place: str, *, surface: str | None = None, tag: str = "its place"
 ) -> Span:
-    """Return the span; CorpusError unless it is in `text` and covers `surface`, tabs and newlines taken as blanks."""
+    """Return the span. Raises CorpusError unless it lies within `text` and, if `surface` is given, covers that string.
+
+    Tabs and newlines are compared as blanks, since XML attributes and brat columns cannot contain them.
+    """
     if not 0 <= start < end <= len(text):
         raise CorpusError(
             f"{place}: {tag} {start}-{end} does not lie inside the text of {len(text)} characters "
@@ -174,7 +177,7 @@ def note_with_spans(
 
 
 def unknown_label(label: str, known: Collection[str], scheme: str) -> str:
-    """Return the message for an unknown label, which it does not quote, with the nearest of the known ones."""
+    """Return the message for an unknown label: the most similar known one, but not the label, which may be PHI."""
     nearest = difflib.get_close_matches(label[:_LONGEST_LABEL].upper(), sorted(known), n=1, cutoff=0.0)
     return f"its type is none of {scheme}; the nearest known is '{nearest[0]}'"
 

@@ -87,7 +87,7 @@ def is_single(out: Path, source: NoteFiles) -> bool:
 
 
 def nested_locations(root: Path, *, format: str | None, leave_out: Sequence[Path]) -> list[tuple[Path, Location]]:
-    """Return the folders with notes in or below `root`, relative to it, no links. CorpusError for none or unread."""
+    """Return each folder with notes in or below `root`, relative to it. CorpusError for none, or unreadable ones."""
     found: list[tuple[Path, Location]] = []
     skipped = {path.resolve() for path in leave_out}
 
@@ -143,14 +143,14 @@ class NoteWriter:
         self.written.add(document.id)
 
     def withhold(self, name: str) -> None:
-        """Remove what an earlier run, and not this one, wrote for a note. Raises CorpusError where that fails."""
+        """Remove what an earlier run wrote for a note that this run withholds. Raises CorpusError where it cannot."""
         if self.stream is None and name not in self.written:
             remove_document(name, self.directory, self.format)
 
 
 @contextmanager
 def note_writer(directory: Path, format: str) -> Iterator[NoteWriter]:
-    """Provide a writer into `directory`; where a format has one file for all, it is in place when the block ends."""
+    """Provide a writer into `directory`; a format's one file for all notes is in place when the block ends."""
     frame = format_named(format).frame
     if frame is None:
         directory.mkdir(parents=True, exist_ok=True)

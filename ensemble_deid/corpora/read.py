@@ -61,10 +61,10 @@ class Location:
 
 
 def locate_corpus(path: Path | str, *, format: str | None = None) -> Location:
-    """Find the note files of `path`: a folder's own files, one file, or `demo:dev` and the like (`demo` is its train).
+    """Find the note files of `path`: a folder's own files, one file, or a split such as `demo:dev` (`demo`: train).
 
-    Raises CorpusError if there is nothing to read, if a folder has notes in several formats and none is named, or
-    if there is no such split.
+    Raises CorpusError if there is nothing to read, if a folder has notes in several formats and none is named, or if
+    there is no such split.
     """
     wanted = None if format is None else format_named(format)
     source = _demo_folder(path) or Path(path)
@@ -265,7 +265,11 @@ def read_corpus(path: Path | str, *, format: str | None = None, gold: bool = Tru
 def iterate_notes(
     location: Location, *, gold: bool = False, file_names: bool = False
 ) -> Iterator[Document | CorpusError]:
-    """Yield every note, or the error that names it: what cannot be read, or with `file_names` cannot name a file."""
+    """Yield every note, or the error that names it, one at a time, going on after a bad one.
+
+    With `file_names`, an id that cannot be a file name makes its note a bad one. Whatever lies in the folder but cannot
+    be read, folders included, is an error of its own: it may hold notes.
+    """
     for name, outcome in _outcomes(location, gold):
         if isinstance(outcome, CorpusError):
             outcome.note = name

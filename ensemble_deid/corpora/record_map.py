@@ -119,7 +119,7 @@ FieldRules = Mapping[str, FieldRule]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A value beside the text with its rule and place, for messages; parts of a name, given names first, are lines."""
+    """A value beside the text with its rule; `name` is its place. Parts of a name are lines, given names first."""
 
     name: str
     rule: FieldRule
@@ -150,7 +150,7 @@ class RecordMap:
 
     @classmethod
     def read(cls, given: str | Path) -> "RecordMap":
-        """Return a named map, or a file's, which overrides its `base`. Raises ConfigError, naming the place."""
+        """Return a named map, or a file's, whose rules override its `base`. ConfigError names file and place."""
         named = named_maps()
         close = difflib.get_close_matches(str(given), named, n=1)
         meant = f"; did you mean {close[0]}?" if close else f", and none of the maps {', '.join(named)}"

@@ -34,7 +34,7 @@ _BLANKS = str.maketrans("\t\n\r", "   ")
 
 
 def read_brat_note(path: Path, *, gold: bool = True) -> ReadNote:
-    """Read a .txt file and, for gold, the .ann beside it, which may be empty. CorpusError names file and line."""
+    """Read a .txt file and, for gold, its .ann, which may be empty, not missing. CorpusError names file and line."""
     document = Document(path.stem, read_utf8(path))
     if not gold:
         return note_with_spans(document, ())
@@ -146,7 +146,11 @@ _Key = tuple[int, int]
 
 
 def read_physionet_notes(path: Path, *, gold: bool = True) -> Iterator[ReadOutcome]:
-    """Yield (patient-note, note) for the notes of `NAME.text`, annotated in `NAME.phi`. CorpusError names the line."""
+    """Yield (id, note) for the notes of `NAME.text`, annotated in `NAME.phi`; the id is patient-note.
+
+    Raises CorpusError, with file and line, for broken files, a missing one, and annotations of a note that is not
+    there.
+    """
     places = _read_places(path.with_suffix(".phi")) if gold else {}
     documents = list(_read_records(path))
     lone = sorted(places.keys() - {key for key, _, _ in documents})

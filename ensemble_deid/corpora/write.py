@@ -15,7 +15,11 @@ _SHOWN = 60
 
 
 def write_document(document: Document, directory: Path, format: str) -> tuple[Path, ...]:
-    """Write one note as `<id>.<suffix>`, brat as two files, or nothing. Raises CorpusError where that is impossible."""
+    """Write one note as `<id>.<suffix>` (brat: two files) and return the paths.
+
+    Raises CorpusError, and writes nothing, if the id cannot be a file name or the format cannot hold a label or
+    character.
+    """
     return _write(_note_files(document, directory, format), document.id)
 
 

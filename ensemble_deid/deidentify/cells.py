@@ -41,9 +41,8 @@ class Cells:
     """Treats ids and dates; `bits` are the sizes of integers in the columns of ids and patients.
 
     `labels` are the model's; with `mapped`, records have fields of a record map. Dates are kept, cut to years or
-    shifted, in the style of the labels for dates: one style for all, since kept dates beside shifted ones would show
-    the shift. `counts` says what could not be treated, and so was emptied. Raises ConfigError when these labels mix
-    such styles.
+    shifted, as the labels for dates are: all alike, since kept dates beside shifted ones would show the shift. `counts`
+    says what could not be treated, and so was emptied. Raises ConfigError when the labels for dates differ in this.
     """
 
     replacer: Replacer

@@ -59,7 +59,7 @@ class Unfit:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Whether a model, as it is used, can be trusted with a note; `model` says why with none (None: it can).
+    """Decides whether a model, as it is used, can be trusted with a note. `model` is why not with any, else None.
 
     `changed`: its rules, patterns or inclusion list are not, or may not be, those with which the recall was measured.
     """

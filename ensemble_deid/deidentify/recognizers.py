@@ -205,10 +205,9 @@ def loaded(point: EntryPoint, place: str) -> Any:
 
 
 def source_digest(function: object, *, module: str = "") -> str | None:
-    """Return the SHA-256 of the file that defines a callable, or of `module` where it is named there.
+    """Return the SHA-256 of the file that defines a callable by name, or else of `module`.
 
-    None for a partial, a lambda, a local function or an object with state, which can change while the file stays the
-    same.
+    None, without a `module`, for a partial, a lambda, a local function or an object with state, which can change alone.
     """
     own = str(getattr(function, "__module__", ""))
     found: Any = sys.modules.get(own)

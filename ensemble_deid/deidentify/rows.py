@@ -23,10 +23,7 @@ from ensemble_deid.surrogates.dates import POSSIBLE_YEARS, USUAL_YEAR, DateText
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """What takes a record's place, and the `result` of its note, which has the error if the note is withheld.
-
-    `emptied` counts the dates without a value in the output, by what is wrong with them.
-    """
+    """What takes a record's place, and its note's `result`; `emptied` counts dates left without a value, by reason."""
 
     new: NewRecord
     result: DeidentificationResult

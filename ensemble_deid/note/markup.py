@@ -1,7 +1,7 @@
 """Notes that came through mail or a web page: quoted-printable, base64, %20, entities, tags (RTF is in `rtf.py`).
 
-Each function returns the changes that undo one of these. A change `(start, end, new)` replaces the characters `[start,
-end)` by `new`; changes are in text order and do not overlap. Time is linear in the text's length.
+Each function returns the changes that undo one of these. A change `(start, end, new)` replaces the characters from
+`start` up to `end`; changes are in text order and do not overlap. Time is linear in the text's length.
 """
 
 import base64

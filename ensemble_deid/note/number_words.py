@@ -44,8 +44,7 @@ def cardinal(number: int) -> str:
 def read_number(text: str, start: int) -> list[tuple[str, int]]:
     """Return the readings of the number at `start`, in digits and capitals, each with its end, the longest first.
 
-    Digits may be written or said (`nine four double seven`); letters are single or capitals. No reading crosses a line
-    end.
+    Digits may be written or said (`nine four double seven`); letters are single or capitals. None crosses a line end.
     """
     found: list[tuple[str, int]] = []
     number, place = "", start

@@ -59,10 +59,7 @@ def capped_age(surface: str, *, following: str = "") -> str | None:
 
 
 def is_great_age(surface: str) -> bool:
-    """Whether a string is an age over 89, if it is an age at all (`94`, `in her nineties`).
-
-    A bare number counts whatever its label, which may be wrong; a year of two digits does not.
-    """
+    """Whether a string, if it is an age, is over 89 (`94`, `in her nineties`); a bare number counts under any label."""
     words = _WORD.findall(_GREAT.sub(" ", _SPELLED.sub(" ", surface)))
     if any(fold(word) not in _FOLDED_AGE_WORDS for word in words):
         return False

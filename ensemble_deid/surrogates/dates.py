@@ -120,10 +120,7 @@ def keyed_days(keyed: Keyed, *, whole_weeks: bool) -> int:
 
 @cache
 def possible_days(*, whole_weeks: bool) -> tuple[int, ...]:
-    """Return all shifts in days, five to 25 years to the past and the future.
-
-    With `whole_weeks` they are whole weeks, so that weekdays stay; else none is, so that no weekday stays.
-    """
+    """Return all shifts in days, five to 25 years to the past or future: whole weeks only, or anything but these."""
     later = [days for days in range(_SHORTEST, _LONGEST + 1) if (days % _WEEK == 0) == whole_weeks]
     return (*(-days for days in reversed(later)), *later)
 

@@ -101,10 +101,7 @@ class PersonNames:
         return self._choice(self.keyed, canonical, role, used=set(table.values()))
 
     def handle(self, surface: str, other: Callable[[str], str]) -> str | None:
-        """Return a user name or the local part of an address with its names replaced; None if it has none.
-
-        `other` gives the replacement for letters that are no known name.
-        """
+        """Return a user name or local part with its names replaced, other letters by `other`; None without a name."""
         pieces = [(run, self._handle_piece(fold(run.group()))) for run in _RUN.finditer(surface)]
         if not any(piece for _, piece in pieces):
             return None

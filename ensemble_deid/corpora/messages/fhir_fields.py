@@ -41,7 +41,7 @@ _NAMED = {FieldKind.PSEUDONYM: ("value",), FieldKind.PHONE: ("value",), **dict.f
 
 @dataclass(slots=True)
 class MappedElements:
-    """Collects the fields of a resource and renders it; `is_structure` and `add_text` say what a member is."""
+    """Collects a resource's fields and renders it; `is_structure` and `add_text` tell standard values and text."""
 
     rules: FieldRules
     is_structure: Callable[[JsonValue, _Path], bool]

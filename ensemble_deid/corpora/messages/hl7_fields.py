@@ -1,4 +1,4 @@
-"""Fields of HL7 version 2 with a rule: names XPN, staff XCN or NDL, addresses XAD, phones XTN, ids CX, dates DTM."""
+"""HL7 v2 fields with a rule: names XPN, staff XCN or NDL, addresses XAD, phones XTN, ids CX, dates DTM (chapter 2A)."""
 
 import re
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Parquet and Arrow (Feather) files by batches: untreated values stay, not metadata, unused entries or hidden bytes."""
+"""Parquet and Arrow (Feather) files by batches: values of untreated columns stay, metadata and hidden values go."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -70,7 +70,11 @@ def id_bits(schema: Any, columns: Columns) -> tuple[int, int]:
 
 
 def output_schema(schema: Any, columns: Columns, *, dictionaries: bool = True) -> Any:
-    """Return the output's schema, without metadata, extension types, and for Arrow dictionaries. Raises CorpusError."""
+    """Return the schema of the output without metadata; columns that are treated may be empty. Raises CorpusError.
+
+    Extension types become their storage types, and so do dictionaries unless `dictionaries` is set: an Arrow file
+    writes a dictionary once, so it would have to hold the values of all rows.
+    """
     pa, emptied = pyarrow(), set(columns.treated)
     fields = []
     for column in map(schema.field, columns.written(schema.names)):

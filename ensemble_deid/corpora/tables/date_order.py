@@ -72,7 +72,7 @@ class DateOrders:
             raise ConfigError(f"the order of dates must be one of {', '.join(ORDERS)}, not {self.told[:20]}")
 
     def learn(self, names: Iterable[str], rows: Iterable[Iterable[tuple[str, Value]]]) -> None:
-        """Find the order of each column from all rows. Raises CorpusError where two orders give other days."""
+        """Find the order of each column in `names` from all rows. CorpusError where two orders give different days."""
         fits: dict[str, Counter[str]] = {name: Counter() for name in names}
         unclear: set[str] = set()
         for row in rows:

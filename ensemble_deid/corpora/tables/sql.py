@@ -138,7 +138,7 @@ class SqlQuery(CountedByReading):
 
     @contextmanager
     def exclusive(self) -> Iterator[bool]:
-        """Lock the new table for runs on any machine; False without locks. ConfigError where another run has it."""
+        """Lock the new table for runs on any machine; yields False without locks. ConfigError if another run has it."""
         if self.engine.dialect.name != "postgresql":
             yield self.file is not None
             return

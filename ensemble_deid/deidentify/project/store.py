@@ -161,8 +161,7 @@ class Store:
     def changing(self, *, nights: int = 0, purge: bool = False) -> Iterator["Commit"]:
         """Provide a transaction that changes the project, at the end of one or no night; other processes wait for it.
 
-        With `purge`, a database in a file keeps no byte of deleted rows. Raises ConfigError when the release has
-        changed.
+        With `purge`, a database in a file keeps no byte of deleted rows. Raises ConfigError for a changed release.
         """
         project = self._tables[0]
         with _errors(), self._engine.begin() as connection:

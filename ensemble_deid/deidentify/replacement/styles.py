@@ -32,8 +32,7 @@ _ONLY_PER_LABEL = ("keep", *COARSE)
 class Styles:
     """A default style, and those of labels and categories; `settings` are those of `[surrogates]` in a policy.
 
-    `operators` has the callables behind styles that are not built in; `names` renames labels and categories in the
-    output.
+    `operators` has the callables behind styles that are not built in; `names` renames labels in the output.
     """
 
     default: str = "tag"
