@@ -1,4 +1,7 @@
-"""JSON of annotation tools: Doccano's lines and Label Studio's tasks; `note_id` is our id, `id` the tool's number."""
+"""JSON of annotation tools: Doccano's lines and Label Studio's tasks.
+
+The ids in a file are the tool's own numbers; ours is in the metadata entry `note_id`, which both tools preserve.
+"""
 
 import json
 from collections.abc import Callable, Iterator

@@ -70,7 +70,10 @@ def read_utf8(path: Path) -> str:
 
 @contextmanager
 def reading(path: Path) -> Iterator[BinaryIO]:
-    """Open a regular file. Raises CorpusError where it is none by now, or cannot be read; nothing waits for a pipe."""
+    """Open a regular file without ever waiting for the other end of a pipe.
+
+    Raises CorpusError where it cannot be read or is no regular file: it may have changed since the folder was listed.
+    """
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | _FLAGS), "rb") as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
@@ -143,7 +146,10 @@ def check_text(text: str, place: str) -> None:
 def checked_span(
     start: int, end: int, label: str, text: str, place: str, *, surface: str | None = None, tag: str = "its place"
 ) -> Span:
-    """Return the span; CorpusError unless it is in `text` and covers `surface`, tabs and newlines taken as blanks."""
+    """Return the span. Raises CorpusError unless it lies within `text` and, if `surface` is given, covers that string.
+
+    Tabs and newlines are compared as blanks, since XML attributes and brat columns cannot contain them.
+    """
     if not 0 <= start < end <= len(text):
         raise CorpusError(
             f"{place}: {tag} {start}-{end} does not lie inside the text of {len(text)} characters "
@@ -174,7 +180,10 @@ def note_with_spans(
 
 
 def unknown_label(label: str, known: Collection[str], scheme: str) -> str:
-    """Return the message for an unknown label, which it does not quote, with the nearest of the known ones."""
+    """Return the message for a label that a fixed scheme lacks, with the most similar one that it has.
+
+    The label is not quoted: in a damaged file it could be any text of the note.
+    """
     nearest = difflib.get_close_matches(label[:_LONGEST_LABEL].upper(), sorted(known), n=1, cutoff=0.0)
     return f"its type is none of {scheme}; the nearest known is '{nearest[0]}'"
 

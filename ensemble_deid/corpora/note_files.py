@@ -22,7 +22,10 @@ _SUFFIX = ".txt"
 
 @dataclass(slots=True)
 class NoteFiles:
-    """The note files of one folder, or of several below it: `places` are relative to it. Ids are the files' names."""
+    """The note files of one folder, or of several below it; ids are file names.
+
+    `places` are the folders relative to the input, each with the notes directly in it.
+    """
 
     places: Sequence[tuple[Path, Location]]
     format: str = "files"
@@ -87,7 +90,10 @@ def is_single(out: Path, source: NoteFiles) -> bool:
 
 
 def nested_locations(root: Path, *, format: str | None, leave_out: Sequence[Path]) -> list[tuple[Path, Location]]:
-    """Return the folders with notes in or below `root`, relative to it, no links. CorpusError for none or unread."""
+    """Return each folder with notes in or below `root`, relative to it. Links to folders are not followed.
+
+    Raises CorpusError where a folder cannot be read, and where none has notes.
+    """
     found: list[tuple[Path, Location]] = []
     skipped = {path.resolve() for path in leave_out}
 
@@ -143,14 +149,21 @@ class NoteWriter:
         self.written.add(document.id)
 
     def withhold(self, name: str) -> None:
-        """Remove what an earlier run, and not this one, wrote for a note. Raises CorpusError where that fails."""
+        """Remove what an earlier run wrote for the note of that name, so that it cannot pass for this run's output.
+
+        What this run wrote under the name stays. Raises CorpusError where a file cannot be removed.
+        """
         if self.stream is None and name not in self.written:
             remove_document(name, self.directory, self.format)
 
 
 @contextmanager
 def note_writer(directory: Path, format: str) -> Iterator[NoteWriter]:
-    """Provide a writer into `directory`; where a format has one file for all, it is in place when the block ends."""
+    """Provide a writer of notes into `directory`.
+
+    A format with a file for each note has it in place when `write` returns. For the others, one file such as
+    `corpus.jsonl` (`directory` may be the file itself) is created or replaced when the block ends without an error.
+    """
     frame = format_named(format).frame
     if frame is None:
         directory.mkdir(parents=True, exist_ok=True)

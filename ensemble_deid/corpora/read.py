@@ -45,7 +45,8 @@ _NOWHERE = "there is no such file or folder"
 class Location:
     """The note files of a corpus sorted by name, their format, and remarks on files that were ignored.
 
-    `folders` in the source are not read; `unreadable` has what is no file, or cannot be shown, and why.
+    `folders` are those in the source, whose notes are not read. `unreadable` has the entries that are neither file nor
+    folder, or whose name cannot be shown, each with the reason.
     """
 
     source: Path
@@ -61,10 +62,10 @@ class Location:
 
 
 def locate_corpus(path: Path | str, *, format: str | None = None) -> Location:
-    """Find the note files of `path`: a folder's own files, one file, or `demo:dev` and the like (`demo` is its train).
+    """Find the note files of `path`: one file, the files directly in a folder, or a part of the demo corpus.
 
-    Raises CorpusError if there is nothing to read, if a folder has notes in several formats and none is named, or
-    if there is no such split.
+    `demo:train`, `demo:dev`, `demo:test` and `demo:site` are its parts; `demo` alone means train. Raises CorpusError if
+    there is nothing to read, if a folder has notes in several formats and none is named, or if there is no such part.
     """
     wanted = None if format is None else format_named(format)
     source = _demo_folder(path) or Path(path)
@@ -265,7 +266,11 @@ def read_corpus(path: Path | str, *, format: str | None = None, gold: bool = Tru
 def iterate_notes(
     location: Location, *, gold: bool = False, file_names: bool = False
 ) -> Iterator[Document | CorpusError]:
-    """Yield every note, or the error that names it: what cannot be read, or with `file_names` cannot name a file."""
+    """Yield every note of a located corpus, or the CorpusError that names it, and go on after an error.
+
+    With `file_names`, a note whose id cannot be a file name is an error. Whatever lies in the folder and cannot be
+    read, folders included, is an error of its own, because it may hold notes.
+    """
     for name, outcome in _outcomes(location, gold):
         if isinstance(outcome, CorpusError):
             outcome.note = name

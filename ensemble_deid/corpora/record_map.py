@@ -119,7 +119,10 @@ FieldRules = Mapping[str, FieldRule]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A value beside the text with its rule and place, for messages; parts of a name, given names first, are lines."""
+    """A value beside the text with its rule; `name` is its place, as error messages may call it.
+
+    The parts of a name are on lines of their own, given names first.
+    """
 
     name: str
     rule: FieldRule
@@ -150,7 +153,10 @@ class RecordMap:
 
     @classmethod
     def read(cls, given: str | Path) -> "RecordMap":
-        """Return a named map, or a file's, which overrides its `base`. Raises ConfigError, naming the place."""
+        """Return a map of `named_maps`, or a file's, whose rules override those of the map in its `base`.
+
+        Raises ConfigError, which names the file and the place in it.
+        """
         named = named_maps()
         close = difflib.get_close_matches(str(given), named, n=1)
         meant = f"; did you mean {close[0]}?" if close else f", and none of the maps {', '.join(named)}"

@@ -34,7 +34,10 @@ _BLANKS = str.maketrans("\t\n\r", "   ")
 
 
 def read_brat_note(path: Path, *, gold: bool = True) -> ReadNote:
-    """Read a .txt file and, for gold, the .ann beside it, which may be empty. CorpusError names file and line."""
+    """Read a .txt file and the .ann file beside it, or with `gold=False` the text alone.
+
+    Raises CorpusError with file and line. A missing .ann file is an error: an empty one says that there is no PHI.
+    """
     document = Document(path.stem, read_utf8(path))
     if not gold:
         return note_with_spans(document, ())
@@ -87,7 +90,10 @@ _OFFSET = re.compile(r"[0-9]{1,9}")
 
 
 def read_dernoncourt_lee_note(path: Path, *, gold: bool = True) -> ReadNote:
-    """Read the note of `NAME.gs`, whose text is in `../txt`, or else beside it. CorpusError names file and line."""
+    """Read the note of a file `NAME.gs`, whose text is in the folder `txt` beside its own, or else beside it.
+
+    Raises CorpusError, with file and line, where there is no text or the file has another form.
+    """
     name = path.stem
     check_id(name, str(path))
     places = (path.parent.parent / "txt" / f"{name}.txt", path.with_name(f"{name}.txt"))
@@ -146,7 +152,11 @@ _Key = tuple[int, int]
 
 
 def read_physionet_notes(path: Path, *, gold: bool = True) -> Iterator[ReadOutcome]:
-    """Yield (patient-note, note) for the notes of `NAME.text`, annotated in `NAME.phi`. CorpusError names the line."""
+    """Yield (id, note) for every note of a file `NAME.text`, with the annotations in `NAME.phi` beside it.
+
+    The id of a note is patient-note. Raises CorpusError, with file and line, where a file is broken or missing, or
+    annotations belong to no note.
+    """
     places = _read_places(path.with_suffix(".phi")) if gold else {}
     documents = list(_read_records(path))
     lone = sorted(places.keys() - {key for key, _, _ in documents})

@@ -15,7 +15,11 @@ _SHOWN = 60
 
 
 def write_document(document: Document, directory: Path, format: str) -> tuple[Path, ...]:
-    """Write one note as `<id>.<suffix>`, brat as two files, or nothing. Raises CorpusError where that is impossible."""
+    """Write one note as `<id>.<suffix>` (brat: two files) and return the paths.
+
+    Raises CorpusError if the id cannot be a file name, or the format cannot represent a label or a character; nothing
+    is written then.
+    """
     return _write(_note_files(document, directory, format), document.id)
 
 

@@ -1,6 +1,7 @@
-"""Elements of a FHIR resource with a rule of a record map; of others only text and values of the standard stay.
+"""Elements of a FHIR resource with a rule of a record map; the others are left out.
 
-A rule holds for all that is inside its element. Ids and references have pseudonyms without one.
+Text and values of the standard stay without a rule; ids and references get pseudonyms without one. A rule holds for all
+that is inside its element; of names, addresses, telephones, identifiers and references, the known parts are replaced.
 """
 
 import json
@@ -41,7 +42,10 @@ _NAMED = {FieldKind.PSEUDONYM: ("value",), FieldKind.PHONE: ("value",), **dict.f
 
 @dataclass(slots=True)
 class MappedElements:
-    """Collects the fields of a resource and renders it; `is_structure` and `add_text` say what a member is."""
+    """Collects the fields of a resource, and renders it with their replacements.
+
+    `is_structure` tells whether a member of an object is a value of the standard, `add_text` whether it is text.
+    """
 
     rules: FieldRules
     is_structure: Callable[[JsonValue, _Path], bool]

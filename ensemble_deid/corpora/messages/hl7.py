@@ -37,7 +37,10 @@ _HEX = re.compile(r"X((?:[0-9A-Fa-f]{2})+)")
 
 
 def read_hl7(data: bytes, place: str, rules: FieldRules | None = None) -> Message:
-    """Return the message, with `rules` without what has none. CorpusError names file and segment, quotes nothing."""
+    """Return the message; with `rules`, fields without one are left out, but for text and values of the standard.
+
+    Raises CorpusError, which names the file and the segment and quotes nothing.
+    """
     delimiters, charset = _header(data, place)
     try:
         content = data.decode(charset)

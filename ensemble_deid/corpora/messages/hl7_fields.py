@@ -1,4 +1,8 @@
-"""Fields of HL7 version 2 with a rule: names XPN, staff XCN or NDL, addresses XAD, phones XTN, ids CX, dates DTM."""
+"""Fields of HL7 version 2 with a rule of a record map: the components that are replaced; all others are left out.
+
+Names have the type XPN, those of staff XCN or NDL, addresses XAD, telephones XTN, ids CX and dates DTM (chapter 2A of
+the standard).
+"""
 
 import re
 from collections.abc import Callable, Sequence

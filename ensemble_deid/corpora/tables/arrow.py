@@ -1,4 +1,8 @@
-"""Parquet and Arrow (Feather) files by batches: untreated values stay, not metadata, unused entries or hidden bytes."""
+"""Parquet and Arrow (Feather) files, batch by batch: the values of columns that are not treated stay.
+
+Whatever else a file holds may be PHI and is left out: metadata, dictionary entries that no row uses, and the bytes
+under missing values.
+"""
 
 import re
 from collections.abc import Callable, Iterator
@@ -70,7 +74,12 @@ def id_bits(schema: Any, columns: Columns) -> tuple[int, int]:
 
 
 def output_schema(schema: Any, columns: Columns, *, dictionaries: bool = True) -> Any:
-    """Return the output's schema, without metadata, extension types, and for Arrow dictionaries. Raises CorpusError."""
+    """Return the schema of the output, without metadata; treated columns may have missing values in it.
+
+    Extension types become their storage types. Dictionaries become plain values unless `dictionaries`: an Arrow file
+    writes them once, and they would have to hold all values of all rows. Raises CorpusError for a type that cannot be
+    written without PHI.
+    """
     pa, emptied = pyarrow(), set(columns.treated)
     fields = []
     for column in map(schema.field, columns.written(schema.names)):
@@ -231,7 +240,10 @@ class ArrowTable(CountedByReading):
 
 @dataclass(slots=True)
 class ArrowWriter:
-    """Hands rewritten record batches to `write_batch`, each after its last row; rows never written are left out."""
+    """Hands rewritten record batches to `write_batch`, each when the last of its rows has been written.
+
+    Rows that are never written are left out.
+    """
 
     write_batch: Callable[[Any], None]
     schema: Any

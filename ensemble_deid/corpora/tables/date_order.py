@@ -61,7 +61,11 @@ class NumericDate:
 
 @dataclass(slots=True)
 class DateOrders:
-    """The order of each column: `begun` with earlier parts of the table, `told` for all, or what `learn` found."""
+    """The order of day, month and year in each column.
+
+    `told` holds for all columns; without it, `learn` finds the orders in the values of all rows. `begun` are the orders
+    with which earlier parts of the same table were written: they come first.
+    """
 
     told: str | None = None
     found: Mapping[str, str | None] = field(default_factory=dict)
@@ -72,7 +76,11 @@ class DateOrders:
             raise ConfigError(f"the order of dates must be one of {', '.join(ORDERS)}, not {self.told[:20]}")
 
     def learn(self, names: Iterable[str], rows: Iterable[Iterable[tuple[str, Value]]]) -> None:
-        """Find the order of each column from all rows. Raises CorpusError where two orders give other days."""
+        """Find the order that all values of each column have; a row is (column, value) pairs.
+
+        `names` are columns that have an order even where no row has a value. Raises CorpusError where the order of a
+        column is not clear, or differs from that of earlier parts of the table.
+        """
         fits: dict[str, Counter[str]] = {name: Counter() for name in names}
         unclear: set[str] = set()
         for row in rows:

@@ -27,9 +27,10 @@ def sqlalchemy() -> Any:
 
 @dataclass(slots=True)
 class SqlQuery(CountedByReading):
-    """The rows of a query that ends with ORDER BY and a unique column, and the new table `table_out` for them.
+    """The rows that a query returns, and the new table `table_out` that they are written to.
 
-    A `resumed` run accepts a whole table with the very rows that it would write: it may have been killed then.
+    The order must be the same whenever the query is run: end it with ORDER BY and a unique column. A `resumed` run
+    accepts a table that holds exactly the rows it would write: the earlier run may have been killed after the last.
     """
 
     url: str = field(repr=False)
@@ -138,7 +139,11 @@ class SqlQuery(CountedByReading):
 
     @contextmanager
     def exclusive(self) -> Iterator[bool]:
-        """Lock the new table for runs on any machine; False without locks. ConfigError where another run has it."""
+        """Lock the new table until the block ends, for runs on any machine; yield False where no lock keeps others out.
+
+        PostgreSQL frees its lock with the session; `atomic.exclusive` locks a database in a file. Raises ConfigError
+        where another run writes the table.
+        """
         if self.engine.dialect.name != "postgresql":
             yield self.file is not None
             return
