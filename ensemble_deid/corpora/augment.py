@@ -1,7 +1,6 @@
 """Enlarge a corpus, for training only, with copies of its notes in another form: layout, case, typing errors.
 
-Each change removes something of a site's form or exchanges it for another site's, so that less of it is learned. Gold
-offsets follow the text.
+Each change removes something of a site's form or exchanges it for another site's. Gold offsets follow the text.
 """
 
 import re

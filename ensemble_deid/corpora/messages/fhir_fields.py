@@ -44,7 +44,8 @@ _NAMED = {FieldKind.PSEUDONYM: ("value",), FieldKind.PHONE: ("value",), **dict.f
 class MappedElements:
     """Collects the fields of a resource, and renders it with their replacements.
 
-    `is_structure` tells whether a member of an object is a value of the standard, `add_text` whether it is text.
+    `is_structure` tells whether a member of an object is a value of the standard. `add_text` takes up a member that is
+    note text, and tells whether it is.
     """
 
     rules: FieldRules

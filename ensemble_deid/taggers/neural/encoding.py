@@ -89,7 +89,7 @@ class Vocabularies:
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> "Vocabularies":
-        """Raises ModelError for what `to_json` did not give."""
+        """Read what `to_json` gave. Raises ModelError where it is damaged."""
         try:
             words, characters = _indexed(content["words"]), _indexed(content["characters"])
             features = {name: _indexed(v) for name, v in content["features"].items()}
