@@ -97,8 +97,8 @@ def render_doccano_note(document: Document) -> str:
 
 # Label Studio's JSON: a list of tasks with `data` and `annotations`, as it imports and exports it ("JSON").
 #
-# Offsets are code points; older versions counted UTF-16 code units. A task is read in these where all its regions agree
-# with their own `text` in them, and not all do in code points.
+# Offsets are code points; older versions counted UTF-16 code units. A region has its own `text`: a task is read in
+# UTF-16 units where all its regions agree with their text in these units, and not all do in code points.
 
 _CONTROL, _OBJECT = "label", "text"
 """The names of the tags in the labelling configuration that goes with what is written."""

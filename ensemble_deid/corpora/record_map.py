@@ -153,7 +153,10 @@ class RecordMap:
 
     @classmethod
     def read(cls, given: str | Path) -> "RecordMap":
-        """Return a named map, or a file's, whose rules override those of its `base`. Raises ConfigError with the place."""
+        """Return a named map (`named_maps`), or a file's, whose rules override those of its `base`.
+
+        Raises ConfigError, which names the file and the place in it.
+        """
         named = named_maps()
         close = difflib.get_close_matches(str(given), named, n=1)
         meant = f"; did you mean {close[0]}?" if close else f", and none of the maps {', '.join(named)}"

@@ -103,8 +103,8 @@ class ContextKeys:
             self._weight[: len(weights), mine.start : mine.stop] = np.asarray(weights, np.int64)[:, None]
         # Cells are code + 1: the base takes the ones away again.
         self._base: Int64s = self._bases[instances.template] - self._weight.sum(axis=0)
-        # By instance, all that its key needs: where its cells lie and those that may not be equal, their weights and
-        # the rest of the key.
+        # For each instance, all that its key needs: the offsets of its cells and of those that must differ, the
+        # weights of the cells, and the rest of the key.
         self._looks: Int64s = np.concatenate([instances.shift, instances.unequal, self._weight, self._base[None]])
         self.compiled = (self.matrix.flat, self.matrix.room, instances.fits, self._looks, len(instances.shift))
 
