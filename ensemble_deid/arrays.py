@@ -26,7 +26,10 @@ def row_products(rows: Floats, matrix: Floats) -> Floats:
 
 
 def range_sums(values: NDArray[Any], first: Int64s, after: Int64s) -> Floats:
-    """Return the sum of rows `first` to `after` (exclusive) of each range, (n, ...), whatever rows are before it."""
+    """Return the sum of rows `first` to `after` (exclusive) for each range, (n, ...).
+
+    No difference of running sums: its last digits would depend on earlier rows.
+    """
     padded = np.concatenate([values, np.zeros((2, *values.shape[1:]))]).astype(np.float64)
     sums = np.zeros((len(first), *values.shape[1:]))
     if len(first):
@@ -37,6 +40,6 @@ def range_sums(values: NDArray[Any], first: Int64s, after: Int64s) -> Floats:
 
 
 def log_odds(probability: Floats, *, bound: float) -> Floats:
-    """Return the log odds of probabilities, which are kept `bound` away from 0 and 1: beyond it they tell no more."""
+    """Return the log odds of probabilities, clipped to at least `bound` and at most 1 - `bound`."""
     within = np.clip(probability, bound, 1 - bound)
     return np.asarray(np.log(within / (1 - within)), dtype=np.float64)

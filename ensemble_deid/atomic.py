@@ -1,4 +1,8 @@
-"""Write a file or folder whole or not at all, under a temporary, locked name that `remove_stale` finds after a kill."""
+"""Write a file or a folder whole or not at all.
+
+Output gets a temporary name beside its place and is moved there when complete. The name says whose it is, and the file
+is locked while its writer lives: `remove_stale` deletes what a killed process left, and nothing else.
+"""
 
 import errno
 import hashlib
@@ -29,7 +33,10 @@ _BINARY = getattr(os, "O_BINARY", 0)
 
 @contextmanager
 def open_atomically(path: Path) -> Iterator[BinaryIO]:
-    """Open a new file, which is flushed and moved to `path` when the block ends well. OSError names `path`."""
+    """Open a new file beside `path` for writing; when the block ends well, flush it to disk and move it into place.
+
+    Raises OSError, which names `path`.
+    """
     with _beside(path) as (stream, temporary):
         yield stream
         _finish(stream, temporary)
@@ -38,7 +45,7 @@ def open_atomically(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _beside(path: Path) -> Iterator[tuple[BinaryIO, Path]]:
-    """Open the unfinished file that is to become `path`, which an OSError then names."""
+    """Open the unfinished file that is to become `path`. Raises OSError, which names `path`."""
     with _naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with _unfinished_file(path.parent) as opened:
@@ -86,7 +93,11 @@ def folder_atomically(place: Path) -> Iterator[Path]:
 
 
 def write_files_atomically(contents: Mapping[Path, bytes]) -> None:
-    """Write several files, all or none of them; where one cannot be moved, the others go. OSError names the file."""
+    """Write several files that belong together: all of them, or none. Raises OSError, which names the file.
+
+    When one cannot be moved into place after another was, all are removed, also older files of the same names: what is
+    left is never half new and half old.
+    """
     with ExitStack() as stack:
         unfinished: dict[Path, Path] = {}
         for path, data in contents.items():
@@ -116,7 +127,10 @@ def write_text_atomically(path: Path, text: str) -> None:
 
 
 def write_new_private_file(path: Path, data: bytes) -> None:
-    """Write a new file for its owner alone, whole or not at all. Raises FileExistsError, and OSError naming `path`."""
+    """Write a file that only its owner may read, whole or not at all.
+
+    Raises FileExistsError where there is one already, and OSError, which names `path`.
+    """
     with _beside(path) as (stream, temporary):
         stream.write(data)
         _flush_and_close(stream)
@@ -130,7 +144,10 @@ def write_new_private_file(path: Path, data: bytes) -> None:
 
 
 def check_writable(folder: Path) -> None:
-    """Raise OSError, naming `folder`, where it, or the nearest above, takes no file; remove what a kill left there."""
+    """Raise OSError, which names `folder`, where no file can be made in it; remove what a killed process left there.
+
+    A folder that does not exist yet is judged by the nearest one above it.
+    """
     standing = folder.absolute()
     while not standing.exists():
         standing = standing.parent
@@ -232,10 +249,10 @@ def _lock(handle: int) -> bool:
 
 @contextmanager
 def exclusive(*places: Path) -> Iterator[list[Path]]:
-    """Lock files and folders that are to be written; give those on file systems without locks.
+    """Lock files and folders that are to be written; yield those on file systems without locks.
 
-    The lock is a hidden file beside each place, or in a folder beside which none can be made; the system frees it
-    with its process. Raises ConfigError where another process writes there, and OSError.
+    The lock is a hidden file beside each place, or in a folder beside which none can be made; the system frees it when
+    the process ends. Raises ConfigError where another process writes there, and OSError where no lock can be made.
     """
     unlocked: list[Path] = []
     with ExitStack() as stack:

@@ -1,4 +1,7 @@
-"""Every option of training as validated, frozen models; ConfigError names a wrong key, and the nearest known one."""
+"""Every option of training as validated, frozen models; the sections are in `config_sections.py`.
+
+An unknown key or a wrong value raises ConfigError, which names the key, and for an unknown one the nearest known key.
+"""
 
 import json
 import tomllib
@@ -183,7 +186,7 @@ class Config(Section):
 
 
 def make_config(content: Mapping[str, Any], *, place: str = "configuration") -> Config:
-    """Raises ConfigError, whose message begins with `place`."""
+    """Validate a nested mapping. Raises ConfigError, whose message begins with `place`."""
     try:
         return Config(**content)
     except ConfigError as error:

@@ -99,7 +99,10 @@ class Key:
 
     @classmethod
     def find(cls, given: str | Path | None = None) -> "Key":
-        """Return the key given as text or in a file, else the environment's, else a fresh one. Raises ConfigError."""
+        """Return the key that is given as text or in a file, else that of the environment, else a fresh one.
+
+        Raises ConfigError, which quotes none of them.
+        """
         if given is not None:
             return cls.from_text(str(given)) if _KEY.fullmatch(str(given)) else cls.from_file(given)
         text = os.environ.get(VARIABLE)

@@ -81,7 +81,10 @@ def to_file_bytes(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str
 
 @dataclass(frozen=True, eq=False)
 class StringTable(Sequence[str]):
-    """Distinct strings in code point order, searched by their first eight bytes: k is `text[starts[k]:ends[k]]`."""
+    """Distinct strings in code point order; string k is `text[starts[k]:ends[k]]`, in UTF-8.
+
+    Lookup searches the first eight bytes as a number, then compares the whole string.
+    """
 
     text: NDArray[np.uint8] = field(repr=False)
     starts: NDArray[np.uint32] = field(repr=False)

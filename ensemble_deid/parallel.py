@@ -65,7 +65,10 @@ def in_processes(calls: Iterable[Call], *, jobs: int, ordered: bool = True, ahea
 
 
 def in_each_process(call: Call, *, jobs: int) -> Any:
-    """Run a `delayed` call, such as loading a model, in each process, and return one's result. Raises when all end."""
+    """Run a `delayed` call, such as loading a model, in each process that `in_processes` will use; return one result.
+
+    Raises what the call raises, but only when it has ended in all processes.
+    """
     function, args, options = call
     outcomes = list(in_processes([delayed(_result_or_error)(function, args, options)] * jobs, jobs=jobs))
     for outcome in outcomes:

@@ -34,7 +34,10 @@ def read_toml(path: Path, error: type[DeidError], *, missing: str = "") -> dict[
 
 
 def strict_json(content: str | bytes) -> Any:
-    """Return what the JSON says. ValueError (JSONDecodeError if broken) for repeated keys, NaN, infinity, depth."""
+    """Return what the JSON says.
+
+    Raises ValueError (JSONDecodeError where it is broken) for repeated keys, NaN and infinity, and too deep nesting.
+    """
     try:
         return json.loads(content, object_pairs_hook=_object, parse_constant=_refuse_constant)
     except RecursionError:

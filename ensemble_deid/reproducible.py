@@ -1,8 +1,8 @@
 """Training that gives the same model on another machine, as far as possible.
 
-Libraries choose their code by the processor, and sums in another order differ in their last digits.
-`pinned_environment` ties them to AVX2; its variables count only before libraries are loaded, so `train --reproducible`
-starts itself again.
+Numerical libraries choose their code by the processor, and sums in another order differ in their last digits; after
+some epochs that is another network. `pinned_environment` ties the libraries to AVX2. Its variables count only if set
+before the libraries are loaded, so `train --reproducible` starts itself again with them.
 """
 
 import os
@@ -25,7 +25,10 @@ _NUMPY_WITH_LEVELS = (2, 4)
 
 
 def pinned_environment() -> dict[str, str]:
-    """Return the variables that pin libraries to one instruction set and thread. ConfigError where not x86-64."""
+    """Return the variables that tie the libraries to one instruction set and one thread.
+
+    Raises ConfigError on a processor that is not x86-64.
+    """
     if platform.machine().lower() not in ("x86_64", "amd64"):
         raise ConfigError(
             f"--reproducible pins {INSTRUCTION_SET}, which a {platform.machine()} processor does not have"

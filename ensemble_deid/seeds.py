@@ -19,7 +19,10 @@ def generator(seed: int, name: str) -> np.random.Generator:
 
 
 def group_folds(groups: Sequence[str], n_folds: int, rng: np.random.Generator) -> Int64s:
-    """Return a fold for each row, (n,): groups stay together; the largest goes first, to the smallest fold so far."""
+    """Return a fold for each row, (n,): groups stay together, and folds are about equal in size.
+
+    Groups are shuffled, then assigned, largest first, to the smallest fold so far.
+    """
     names, index, sizes = np.unique(np.asarray(groups, dtype=object), return_inverse=True, return_counts=True)
     order = rng.permutation(len(names))
     order = order[np.argsort(-sizes[order], kind="stable")]

@@ -15,13 +15,16 @@ from ensemble_deid.errors import ConfigError
 class Submodel:
     """A row of the table.
 
-    `class_path` is `module:Class`, imported only when the submodel is used; `relative_cost` is its training time per
-    note. `has_marginals`: its scores are probabilities, not counts of past successes. `stops_early_on_dev`: training
-    uses dev notes to choose when to stop. `feeds_others`: its output is a feature of other submodels.
-    `reads_only_table`: it learns from the feature table alone, so that a closed vocabulary covers it; only such
-    submodels may be in a shareable model (docs/models.md). `starts_from_model`: it can continue from a trained one
-    (`start` of `FitOptions`). `has_compact_form`: its files can be made smaller (`CompactableTagger.compact_saved`).
-    `if_named`: it is used only when it is named.
+    `class_path` is `module:Class`, imported only when the submodel is used. `relative_cost` is its training time per
+    note, in arbitrary units. The flags say:
+    - `has_marginals`: its scores are probabilities computed from the model itself, not counts of past successes.
+    - `stops_early_on_dev`: its training uses dev notes to choose when to stop.
+    - `feeds_others`: its output is also a feature of other submodels, as the matches of the patterns are.
+    - `reads_only_table`: it learns from the feature table and not from the notes' text, so that a closed vocabulary
+      covers it (docs/models.md); only such submodels may be in a shareable model.
+    - `starts_from_model`: it can continue from a trained one (`start` of `FitOptions`).
+    - `has_compact_form`: its files can be made smaller (`CompactableTagger.compact_saved`).
+    - `if_named`: it is used only when it is named.
     """
 
     name: str

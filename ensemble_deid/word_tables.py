@@ -160,7 +160,10 @@ class ListedWords(Set[str]):
 
 @cache
 def listed_words(name: str) -> ListedWords:
-    """Return the words of a list of `rules/knowledge/en`, without case and accents. ConfigError where it is missing."""
+    """Return the words of a public list of `rules/knowledge/en`, such as `english`, without case and accents.
+
+    Raises ConfigError where the list cannot be read.
+    """
     path = rules_directory() / "knowledge" / "en" / f"{name}.words.gz"
     try:
         return ListedWords(read_word_table(path)[0])

@@ -2,10 +2,11 @@
 
     python -m research.ablation MODEL NOTES
 
-NOTES hold those that the model was trained on. Nothing but final estimators is trained: on the out-of-fold candidates
-among the model's private files, in three folds that keep sites together, with the C, gamma and class weights of the
-model, and statistics counted without the fold that is scored. The frozen threshold of a site is chosen on the other
-sites, for five false positives in 1000 tokens. Brackets: the difference to the whole, a 95% interval over sites.
+NOTES is a corpus that has the notes of the model's training. Nothing but final estimators is trained: on the
+out-of-fold candidates among the model's private files, in three folds that keep sites together, with the C, gamma and
+class weights of the model, and statistics counted without the fold that is scored. The frozen threshold of a site is
+chosen on the other sites, for five false positives in 1000 tokens. Brackets: the difference to the whole, a 95%
+interval over sites.
 """
 
 import argparse

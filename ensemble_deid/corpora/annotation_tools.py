@@ -1,4 +1,7 @@
-"""JSON of annotation tools: Doccano's lines and Label Studio's tasks; `note_id` is our id, `id` the tool's number."""
+"""JSON of annotation tools: Doccano's lines and Label Studio's tasks.
+
+The ids in a file are the tool's own numbers; ours is in the metadata entry `note_id`, which both tools preserve.
+"""
 
 import json
 from collections.abc import Callable, Iterator
@@ -94,8 +97,8 @@ def render_doccano_note(document: Document) -> str:
 
 # Label Studio's JSON: a list of tasks with `data` and `annotations`, as it imports and exports it ("JSON").
 #
-# Offsets are code points; older versions counted UTF-16 code units. A task is read in these where all its regions agree
-# with their own `text` in them, and not all do in code points.
+# Offsets are code points; older versions counted UTF-16 code units. A region has its own `text`: a task is read in
+# UTF-16 units where all its regions agree with their text in these units, and not all do in code points.
 
 _CONTROL, _OBJECT = "label", "text"
 """The names of the tags in the labelling configuration that goes with what is written."""

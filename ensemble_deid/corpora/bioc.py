@@ -1,7 +1,7 @@
 """BioC: a collection of documents, passages and stand-off annotations, as XML or JSON (Comeau et al. 2013, bat064).
 
-Offsets count characters (code points) from the beginning of the document; what lies between two passages becomes line
-ends. An annotation's label is its infon `type`; each of its locations becomes a span.
+Offsets count characters (code points) from the beginning of the document; gaps between passages become line ends. An
+annotation's label is its infon `type`; one with several locations becomes a span for each. Relations are ignored.
 
 The library `bioc` cannot read notes safely: it expands entities, drops the text behind a comment or a nested element,
 and gives up the whole collection where one document is damaged.

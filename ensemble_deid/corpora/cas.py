@@ -22,7 +22,10 @@ _NAMED_ENTITY = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity"
 
 
 def read_cas_note(path: Path, *, gold: bool = True) -> ReadNote:
-    """Read one note. CorpusError names file, and line or annotation; ConfigError where the extra is not installed."""
+    """Read one note.
+
+    Raises CorpusError, naming the file and the line or annotation, and ConfigError where the extra is not installed.
+    """
     cassis = _cassis()
     content = _checked_xml(path)
     own = path.with_name(TYPE_SYSTEM)
@@ -93,7 +96,7 @@ def _types_in(path: Path, changed: int) -> Any:
 
 
 def _checked_xml(path: Path) -> str:
-    """Return the content of a file that the library may read. Raises as `parse_xml`."""
+    """Return the content of a file that is safe to give to the library. Raises CorpusError as `parse_xml` does."""
     content = read_utf8(path)
     parse_xml(expat.ParserCreate(), content, str(path))
     return content.removeprefix("\ufeff")

@@ -1,4 +1,7 @@
-"""JSON that is read with care: fields are checked, and values know where they are written (`read_places`)."""
+"""JSON that is read with care: fields are checked for presence and type.
+
+`read_places` also finds where each value is written, so that one can be replaced and every other byte stays.
+"""
 
 import difflib
 import json

@@ -1,6 +1,7 @@
-"""Notes among other cells: what a source yields, always in the same order, and what its writer needs for the output.
+"""Notes among other cells: what a source of notes yields, and what its writer needs to write the rows without PHI.
 
-`Record.raw` is the form of the input, which only the source's own writer looks into.
+A source is read more than once, always in the same order. `Record.raw` is the form of the input, which only the
+source's own writer looks into.
 """
 
 import hashlib

@@ -1,4 +1,8 @@
-"""Enlarge a corpus, for training only, with copies whose PHI are surrogates under a throwaway key of the seed."""
+"""Enlarge a corpus, for training only, with copies in which surrogates replace all PHI; gold offsets follow.
+
+The surrogates are those of the output (`surrogates/`), under a throwaway key made from the seed, and are consistent
+within a patient and copy.
+"""
 
 import hashlib
 import re
@@ -23,9 +27,10 @@ _DIGIT = re.compile(r"\d")
 def resample_corpus(documents: Sequence[Document], *, copies: int, seed: int) -> list[Document]:
     """Return `copies` resampled copies of the notes, copy by copy in the order given, without the originals.
 
-    Copy c of note `101-01` is called `101-01-c<c>`, of the same patient. MEDDOCAN labels make a corpus Spanish.
-    Overlapping spans are replaced as one, with the label of the longest; what has no surrogate (the type OTHER, an
-    age) by another value of its label and form. Raises ConfigError if `copies` is below one.
+    Copy c of note `101-01` is called `101-01-c<c>` and has the same patient. A corpus with MEDDOCAN labels is taken to
+    be Spanish, any other English. Overlapping spans are replaced as one, with the label of the longest. What has no
+    surrogate (the type OTHER, an age) is replaced by another value of the same label and form from the corpus. Raises
+    ConfigError if `copies` is below one.
     """
     if copies < 1:
         raise ConfigError(f"copies must be at least 1, not {copies}")
@@ -50,7 +55,10 @@ def resample_corpus(documents: Sequence[Document], *, copies: int, seed: int) ->
 
 @dataclass(frozen=True, slots=True)
 class _CorpusValues:
-    """A corpus's language, its order of day and month, and its strings by label and form, as often as they occur."""
+    """A corpus's language, its order of day and month, and its strings by label and form.
+
+    A string is repeated as often as it occurs, so that frequent ones are drawn often.
+    """
 
     spanish: bool
     day_first: bool

@@ -16,7 +16,10 @@ NO_CATEGORY = "(none)"
 
 @dataclass(frozen=True, slots=True)
 class LabelStatistics:
-    """One label or category: the number of spans, and their distinct strings, with white space normalised."""
+    """One label or category: the number of spans, and the distinct strings that they cover.
+
+    White space is normalised, so that a name broken over two lines is the same name.
+    """
 
     spans: int
     strings: frozenset[str] = field(repr=False)
@@ -33,7 +36,10 @@ class LabelStatistics:
 
 @dataclass(frozen=True, slots=True)
 class CorpusStatistics:
-    """Counts of a corpus; words are parted by white space, and each note of an unknown patient counts as a patient."""
+    """Counts of a corpus. Words are separated by white space; tokens are those of `text.tokens`.
+
+    `patients` counts each note of an unknown patient as a patient; `sites` counts the known sites.
+    """
 
     notes: int
     patients: int
@@ -134,7 +140,11 @@ _SIZES: Mapping[str, Callable[[CorpusStatistics], str]] = {
 
 
 def render_statistics(splits: Mapping[str, CorpusStatistics]) -> str:
-    """Return two tables as text, a column or group of columns for each split: sizes, and PHI by category and type."""
+    """Return two tables as text, with a column or a group of columns for each split.
+
+    The first has the size of each split. The second has, by category and type, the number of spans and their share, the
+    number of distinct strings, and the share of these that do not occur in the first split (usually train).
+    """
     sizes = [[name, *(figure(split) for split in splits.values())] for name, figure in _SIZES.items()]
     lines = ["Table 1. Size", "", *_table([["", *splits], *sizes])]
     if any(split.labels for split in splits.values()):

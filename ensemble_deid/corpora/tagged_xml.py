@@ -88,7 +88,10 @@ def _read_tag(tag: XmlNode, text: str, path: Path, scheme: XmlScheme, notices: C
 
 
 def render_xml_note(document: Document, scheme: XmlScheme) -> str:
-    """Return the file's content; patient, site and metadata are attributes. CorpusError on what it cannot hold."""
+    """Return the file's content. Raises CorpusError for labels and characters that the format cannot represent.
+
+    The site, the patient (unless the file's name tells it) and metadata become attributes of the root.
+    """
     text = document.text
     # A parser would turn a CR inside CDATA into LF, and end the section at the first ]]>.
     body = escaped(text, document.id)

@@ -84,12 +84,15 @@ class XmlNode:
 
 
 def read_tree(path: Path, *, external_dtd: bool = False) -> XmlNode:
-    """Return the root of a file. Raises as `parse_xml`."""
+    """Return the root of a file. Raises CorpusError as `parse_xml` does."""
     return tree_of(read_utf8(path), str(path), external_dtd=external_dtd)
 
 
 def tree_of(content: str, path: str, *, external_dtd: bool = False, local_names: bool = False) -> XmlNode:
-    """Return the root of what the file `path` holds, with `local_names` without prefixes. Raises as `parse_xml`."""
+    """Return the root of `content`, which the file `path` holds. Raises CorpusError as `parse_xml` does.
+
+    With `local_names`, names lose their namespace prefixes.
+    """
     parser = expat.ParserCreate()
     parser.buffer_text = True
     top = XmlNode("", {}, 1)

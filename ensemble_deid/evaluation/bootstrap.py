@@ -75,7 +75,10 @@ LEAST_CLUSTERS = 10
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A percentile interval; its ends are None where there are too few patients, or no defined resample."""
+    """A percentile interval; its ends are None where there are too few patients, or no defined resample.
+
+    `undefined` counts the resamples in which the figure was undefined; they are left out.
+    """
 
     low: float | None
     high: float | None
@@ -86,9 +89,9 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """The figure of system A minus that of system B on the same notes; None where undefined.
+    """The figure of system A minus that of system B on the same notes; None where the figure is undefined.
 
-    `p_value` is two-sided, by approximate randomisation; None where no resamples were asked for, too.
+    `p_value` is two-sided, by approximate randomisation; it is also None where no resamples were asked for.
     """
 
     measure: Measure
@@ -112,7 +115,8 @@ def sum_by_group(counts: Int64s, groups: Sequence[str]) -> Int64s:
 def resample_totals(group_counts: Int64s, *, resamples: int = RESAMPLES, seed: int = 0) -> Floats:
     """Draw patients with replacement and add their counts: (patients, k) to (resamples, k).
 
-    The draws depend on `seed`, `resamples` and the number of patients alone: their tables are drawn alike.
+    The draws depend only on `seed`, `resamples` and the number of patients, so tables of the same patients get the same
+    draws.
     """
     n = len(group_counts)
     values = group_counts.astype(np.float64)
@@ -140,7 +144,7 @@ def measure_of(totals: Floats, measure: Measure) -> Floats:
 
 
 def divided(numerators: Floats, denominators: Floats) -> Floats:
-    """NaN where the denominator is not above 0."""
+    """Return the quotients; NaN where the denominator is not above 0."""
     values = np.full(numerators.shape, np.nan)
     np.divide(numerators, denominators, out=values, where=denominators > 0)
     return values

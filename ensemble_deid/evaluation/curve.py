@@ -23,7 +23,10 @@ _BELOW = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class OperatingPoint:
-    """What a system does at `threshold`; `tokens` is the number of tokens in the notes, for the rates per 1000."""
+    """What a system does when it keeps the annotations with a score of at least `threshold`.
+
+    `tokens` is the number of tokens in the notes, for the rates per 1000.
+    """
 
     threshold: float
     counts: Counts
@@ -98,10 +101,11 @@ def spread(length: int, most: int) -> list[int]:
 
 
 def just_below(score: float) -> float:
-    """Return the threshold to store where one was chosen for keeping what has this score.
+    """Return a threshold slightly below a score that a threshold was chosen to keep.
 
-    Another processor sums in another order, which changes the last digits of a score (some 1e-12 of it). No margin
-    makes up for an encoder in eight bits, whose rounding can turn with them.
+    Another processor sums in another order, which changes the last digits of a score (some 1e-12 of it): at the score
+    itself, that annotation could be lost. No margin makes up for an encoder in eight bits, whose rounding can turn with
+    these digits.
     """
     return score * (1 - _BELOW)
 

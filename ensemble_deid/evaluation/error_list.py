@@ -79,7 +79,10 @@ def list_errors(gold: Sequence[Document], system: Sequence[Document], *, kind_ke
 
 
 def missed_beside_right(pairs: Sequence[Pair]) -> Share:
-    """Count the gold PHI tokens that nothing covers, and those that touch a right one (Johnson et al. 2020, 4.2)."""
+    """Return how many of the gold PHI tokens that nothing covers stand directly before or after a right token.
+
+    A right token is PHI that the system gave gold's label (Johnson et al. 2020, section 4.2).
+    """
     missed = near = 0
     for pair in pairs:
         tokens = _Tokens.from_pair(pair)
@@ -182,7 +185,10 @@ class NoteErrors:
 
 
 def worst_notes(gold: Sequence[Document], system: Sequence[Document]) -> tuple[NoteErrors, ...]:
-    """Return the notes with errors: most errors first, then most missed. Raises EvaluationError as `list_errors`."""
+    """Return the notes with errors: most errors first, then most missed, then by id.
+
+    Raises EvaluationError when the documents do not match.
+    """
     kinds: defaultdict[str, Counter[ErrorKind]] = defaultdict(Counter)
     for error in list_errors(gold, system).errors:
         kinds[error.document_id][error.kind] += 1

@@ -123,7 +123,7 @@ class Row:
 
 
 def score_rows(rows: Sequence[Row], groups: Sequence[str], resampling: Resampling) -> tuple[Score, ...]:
-    """All rows are resampled by the same draws of patients."""
+    """Turn rows into scores; all rows are resampled by the same draws of patients."""
     intervals: list[dict[Measure, Interval]] = [{} for _ in rows]
     if rows and resampling.resamples:
         # (patients, rows * 3), resampled to (resamples, rows, 3)

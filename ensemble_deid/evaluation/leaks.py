@@ -97,7 +97,7 @@ class LeakView:
 
 
 def leaks_of_pairs(pairs: Sequence[Pair], *, kind_key: str = KIND_KEY) -> LeakView:
-    """Measure what leaks; `by_kind` is empty where no metadata entry `kind_key` tells a kind."""
+    """Measure what leaks. `kind_key` names the metadata entry with a note's kind; without any, `by_kind` is empty."""
     notes = tuple(_note_leaks(pair, kind_key) for pair in pairs)
     phi = sum(note.phi_count for note in notes)
     leaking = [note for note in notes if note.missed_count]
@@ -123,7 +123,7 @@ def leaks_of_pairs(pairs: Sequence[Pair], *, kind_key: str = KIND_KEY) -> LeakVi
 def leaking_places(document: Document, covered: bytearray, key: SpanKey) -> tuple[list[int], list[int]]:
     """Return the characters of the annotation that count, and those of them that leak.
 
-    `covered` is what `cover` returns of the system's document.
+    `covered` is what `cover` returns for the system's document.
     """
     places = range(key[0], key[1])
     counted = [i for i in places if document.text[i].isalnum()]

@@ -131,7 +131,7 @@ _Side = Sequence[Sequence[Tag]]
 
 
 def score_i2b2(gold: Sequence[Document], system: Sequence[Document]) -> OfficialScores:
-    """Return ten totals, then per category its Token and Strict rows."""
+    """Score as the 2014 script does: ten totals, then per category its Token and Strict rows."""
     pairs = pair_documents(gold, system)
     both = [p.gold for p in pairs], [p.system for p in pairs]
     sides = {
@@ -235,7 +235,7 @@ _Place = tuple[int, int]
 
 
 def score_meddocan(gold: Sequence[Document], system: Sequence[Document]) -> OfficialScores:
-    """Return NER, strict spans and merged spans."""
+    """Score as the task's script does: NER, strict spans and merged spans."""
     pairs = pair_documents(gold, system)
     golds, systems = [p.gold for p in pairs], [p.system for p in pairs]
     named = count_sets([{s.key for s in d.spans} for d in golds], [{s.key for s in d.spans} for d in systems])

@@ -66,10 +66,11 @@ OUT_OF_FOLD = KnownNotes(0)
 
 @dataclass(frozen=True, slots=True)
 class ChosenThreshold:
-    """A threshold and where it comes from, to be stored in a model; None where no threshold gives what was `wanted`.
+    """A threshold and where it comes from, to be stored in a model.
 
-    `chosen_at` is the operating point on the notes it was chosen on, and `notes` tells whether others are among these;
-    `OUT_OF_FOLD` (none) where it was chosen on the training notes, each scored by what had not seen it.
+    `rule` and `wanted` say what was asked for; `threshold` is None where no threshold achieves it. `chosen_at` is the
+    operating point on the notes it was chosen on, and `notes` recognises these in a later report. It is `OUT_OF_FOLD`,
+    and recognises none, where the threshold was chosen on training notes scored by models that had not seen them.
     """
 
     rule: ThresholdRule
@@ -82,7 +83,10 @@ class ChosenThreshold:
 
 @dataclass(frozen=True, slots=True)
 class ReportedPoint:
-    """What a threshold gives on the notes reported on; `oracle`: some of them are among those it was chosen on."""
+    """A chosen threshold and what it gives on the notes reported on; `point` is None where there is no threshold.
+
+    `oracle` says that some of these notes are among those the threshold was chosen on.
+    """
 
     chosen: ChosenThreshold
     point: OperatingPoint | None
@@ -93,7 +97,7 @@ class ReportedPoint:
 class RecallAtPrecision:
     """Hartman et al.: the highest recall at a precision of at least `precision`.
 
-    `adjusted` is False where the system, as it is, does not reach the precision: then that is `reported`.
+    `adjusted` is False where the system does not reach the precision: then `reported` is the system as it is.
     """
 
     precision: float
@@ -178,7 +182,7 @@ def report_threshold(
 ) -> ReportedPoint:
     """Apply a chosen threshold to other notes.
 
-    Raises EvaluationError when some of them are among those it was chosen on, unless `oracle`; the result then says so.
+    Raises EvaluationError when it was chosen on some of them; with `oracle`, the result says so instead.
     """
     shared = chosen.notes.shared(gold)
     if shared and not oracle:
@@ -265,7 +269,7 @@ def without_digests(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def threshold_from_record(record: Mapping[str, Any]) -> ChosenThreshold:
-    """Raises EvaluationError for what `threshold_to_record` did not give."""
+    """Read back what `threshold_to_record` gave. Raises EvaluationError for any other record."""
     keys = {"rule", "wanted", "view", "threshold", "chosen_at", "notes"}
     if set(record) != keys:
         raise EvaluationError(f"a stored threshold has the keys {sorted(keys)}, not {sorted(record)}")

@@ -33,7 +33,8 @@ _UPPER_SHARE, _LOWER_SHARE = 0.9, 0.01
 class Subgroup:
     """The gold annotations of one group: how many, of how many patients, and the share that is hidden.
 
-    `rest` is the recall of all others. `p` and `holm_p` are None where nothing was tested.
+    `rest` is the recall of all other annotations. `p` and `holm_p` are None where nothing was tested (no rest, too few
+    patients, or no resamples).
     """
 
     dimension: str

@@ -250,7 +250,10 @@ def count_view(gold: Sequence[Document], system: Sequence[Document], view: str =
 
 
 def resampled_units(documents: Sequence[Document], table: CountTable) -> tuple[str, ...]:
-    """Return what an interval resamples for each document: its site if there are enough, else its patient."""
+    """Return what an interval resamples for each document: its site if there are enough, else its patient.
+
+    Notes of a site resemble each other, so an interval over patients would be too narrow.
+    """
     site = {document.id: document.site for document in documents}
     sites = tuple(name for document in table.document_ids if (name := site[document]) is not None)
     known = len(sites) == len(table.document_ids) and len(set(sites)) >= LEAST_CLUSTERS
@@ -301,7 +304,10 @@ Place = tuple[int, int]
 
 
 def runs_in(text: str, start: int, end: int) -> list[Place]:
-    """Cut `text[start:end]` into its runs, as (start, end) in `text`; without any, one empty token at `end`."""
+    """Cut `text[start:end]` into its runs, as (start, end) in `text`; without any, one empty token at `end`.
+
+    A run is cut at `start` and `end`, so a span over half a word gives half a token.
+    """
     return [match.span() for match in _RUN.finditer(text, start, end)] or [(end, end)]
 
 

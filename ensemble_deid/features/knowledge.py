@@ -58,7 +58,7 @@ def read_knowledge(
 ) -> Knowledge:
     """Read a folder of tables; `own` adds lists of the user's (name, words and phrases), each a column of its own.
 
-    Of the folder, only `files` are read where they are given. Raises RuleError with the file and the line at fault.
+    With `files`, only the files of these names are read. Raises RuleError with the file and the line at fault.
     """
     words: dict[str, WordTable] = {}
     phrases: dict[str, PhraseTable] = {}

@@ -65,7 +65,7 @@ _CLASSES |= {
 
 
 def beginnings(source: str, flags: int) -> bytes:
-    """Return what `StartTable` needs of a regex; nothing where it is to be tried everywhere."""
+    """Return the packed beginnings of a regex for `StartTable`; empty where it is to be tried everywhere."""
     if _OF_REGEX.search(source):
         return b""
     try:
@@ -81,13 +81,16 @@ def beginnings(source: str, flags: int) -> bytes:
 
 
 class _Walk:
-    """A way through a parse: the beginnings that are `done`, and open ones, whose last set the next character is in."""
+    """Collects a regex's beginnings from its parse: tuples of character sets, the first for the character before it.
+
+    `done` ones are not continued; the last set of an open one is for the next character.
+    """
 
     def __init__(self) -> None:
         self.done: set[Beginning] = set()
 
     def sequence(self, items: Iterable[tuple[Any, Any]], flags: int, opened: set[Beginning]) -> set[Beginning]:
-        """Return the open beginnings, each followed by what the items match."""
+        """Return the open beginnings, each continued by what the items match."""
         for kind, value in items:
             if len(opened) > _MOST:
                 self.done |= opened
@@ -136,13 +139,13 @@ class _Walk:
 
 
 def _after(before: int, opened: set[Beginning], then: int = _ALL) -> set[Beginning]:
-    """Return the open beginnings whose last character is in `before` and whose next in `then`, as far as they can."""
+    """Return the open beginnings, narrowed to a last character in `before` and a next one in `then`, if possible."""
     narrowed = ((*one[:-2], one[-2] & before, one[-1] & then) for one in opened)
     return {one for one in narrowed if one[-2] and one[-1]}
 
 
 def _behind(kind: Any, direction: int, items: Sequence[tuple[Any, Any]], flags: int) -> int:
-    """Return where a character can be before a place that looks behind; any elsewhere."""
+    """Return the characters that can precede the place of an assertion; all, unless a look-behind says more."""
     sets = _sets(*items[-1], flags) if direction < 0 and len(items) else None
     if sets is None or (kind is op.ASSERT_NOT and len(items) > 1):
         return _ALL
@@ -150,7 +153,7 @@ def _behind(kind: Any, direction: int, items: Sequence[tuple[Any, Any]], flags: 
 
 
 def _sets(kind: Any, value: Any, flags: int) -> _Sets | None:
-    """Return what one item of a parse matches, None where it is not one character."""
+    """Return the sets of one item of a parse; None where it is not a single character."""
     if kind is op.ANY:
         return 0, _ALL
     if kind is op.NOT_LITERAL:
@@ -180,7 +183,7 @@ def _range(low: int, high: int, flags: int) -> _Sets:
 
 
 def _pairs(found: Iterable[Beginning], place: int) -> Flags:
-    """Return which two characters can stand at a place of beginnings and after it, (symbols * symbols,)."""
+    """Return which pairs of characters can stand at `place` and after it in beginnings, (symbols * symbols,)."""
     sets = sorted({(*one, *[_ALL] * (_LENGTH + 1 - len(one)))[place : place + 2] for one in found})
     content = b"".join(part.to_bytes(17, "little") for pair in sets for part in pair)
     rows = np.unpackbits(np.frombuffer(content, np.uint8).reshape(-1, 2, 17), axis=2, bitorder="little")
@@ -202,7 +205,7 @@ class StartTable:
             self._pairs[:, :, bit // 64] |= flags.astype(np.uint64) << np.uint64(bit % 64)
 
     def starts(self, text: str) -> list[list[int] | None]:
-        """Return for each pattern where it can begin in the text, None where that can be anywhere."""
+        """Return for each pattern where it can begin in the text; None where it is to be tried everywhere."""
         codes = np.full(len(text) + _LENGTH + 1, _SYMBOLS - 1)
         codes[1 : len(text) + 1] = np.minimum(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4"), 128)
         pairs = codes[:-1] * _SYMBOLS + codes[1:]

@@ -118,7 +118,7 @@ class Pattern:
     ) -> list[tuple[int, int]]:
         """Return the places of the PHI group of every match that has one. Raises TimeoutError at the limit.
 
-        With `starts` only matches that begin there are searched.
+        `starts` has every place where a match can begin; None: each place is tried.
         """
         places = []
         for match in self._found(text, limit, starts):

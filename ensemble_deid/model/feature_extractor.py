@@ -112,7 +112,7 @@ def load_knowledge(config: Config, language: str) -> Knowledge | None:
 def reload_knowledge(content: Mapping[str, Any], *, config: Config) -> Knowledge:
     """Return the tables that a model was trained with: installed ones, or those in the folder that is configured.
 
-    Tables that the folder has got since are not read. Raises RuleError when they are others.
+    Tables that were added to the folder since are not read. Raises RuleError when the others have changed.
     """
     name = str(content["name"])
     installed = rules_directory() / "knowledge" / Path(name).name

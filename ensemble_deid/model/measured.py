@@ -87,7 +87,7 @@ def _kept(curve: Curve) -> Int64s:
         ):
             kept.append(index)
             before = fp
-    # The highest recall that there is, first reached.
+    # The first point that reaches the highest recall.
     ends = np.flatnonzero(curve.tp == curve.tp.max(initial=0))[:1]
     return np.union1d(np.array(kept, dtype=np.int64), ends)
 

@@ -34,7 +34,7 @@ def create_app(settings: ServiceSettings) -> Guard:
 
 
 def make_app(model: Deidentifier, settings: ServiceSettings, defaults: RunOptions | None = None) -> Guard:
-    """Return the application for a model that is loaded; `defaults` are the settings' choices, where they are read."""
+    """Return the application for a loaded model; `defaults` are the settings' `choices`, if resolved already."""
     processor = Processor(places=settings.queue, time_limit=settings.time_limit)
     metrics = Metrics(frozenset(PATHS))
     defaults = defaults or RunOptions.choose(model.labels, **settings.choices)
@@ -82,7 +82,7 @@ def assemble(name: str, routers: Iterable[APIRouter], processor: Processor, **se
 
 
 def _stop_with_signals(processor: Processor) -> None:
-    """Let the first signal to end refuse new requests at once; the server, whose handlers these are, does the rest."""
+    """Let the first SIGTERM or SIGINT refuse new requests at once, then call the server's own handler."""
     for number in (signal.SIGTERM, signal.SIGINT):
         server = signal.getsignal(number)
 

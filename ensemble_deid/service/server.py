@@ -220,7 +220,7 @@ class BoundedProtocol(H11Protocol):
 
     def drop(self) -> None:
         """Close the connection; the client has asked for nothing yet."""
-        # It leaves at once: closing is only finished in the next turn of the loop.
+        # Removed at once, since closing only finishes in the next turn of the event loop.
         self.connections.discard(self)
         self.transport.abort()
 

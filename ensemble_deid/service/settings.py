@@ -20,11 +20,10 @@ class ServiceSettings:
     """The options of `ensemble-deid serve`; worker processes receive a copy.
 
     `max_body` is in bytes, `time_limit` in seconds, `queue` the number of requests that one worker accepts at a time,
-    `together` how many waiting notes it reads at once.
-    `entities` says which names `/analyze` uses: Presidio's, or the model's own labels. `submodels` are those that are
-    loaded, None for all. `arrival_limit` is the seconds that a body has to arrive, and that the lines of a batch may
-    keep the service waiting. `choices` are those of `RunOptions.choose`; without a key, one is made that all workers
-    have. Raises ConfigError.
+    `together` how many waiting notes it reads at once. `arrival_limit` is the seconds that a body has to arrive, and
+    that the lines of a batch may keep the service waiting. `entities` says which names `/analyze` uses: Presidio's, or
+    the model's own labels. `submodels` are those that are loaded, None for all. `choices` are the arguments of
+    `RunOptions.choose`; without a `key` among them, all workers share a new one. Raises ConfigError.
     """
 
     model: Path

@@ -88,7 +88,7 @@ class StackingDataset:
 
     @classmethod
     def load(cls, directory: Path) -> "StackingDataset":
-        """Raises ModelError for what `save` did not write."""
+        """Read what `save` wrote. Raises ModelError where it is damaged."""
         try:
             arrays = load((directory / ARRAYS).read_bytes())
             content = strict_json((directory / KEYS).read_text(encoding="utf-8"))

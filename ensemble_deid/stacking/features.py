@@ -146,7 +146,10 @@ def statistics_keys(table: CandidateTable, context: CandidateContext) -> dict[st
 def measure_statistics(
     table: CandidateTable, context: CandidateContext, correct: Flags, *, min_patients: int = 1
 ) -> KeyStatistics:
-    """Count how often candidates with each key are correct; keys of fewer than `min_patients` are left out."""
+    """Count how often the training candidates with each key are correct.
+
+    Keys that fewer than `min_patients` patients have are left out.
+    """
     keys = statistics_keys(table, context)
     return KeyStatistics.measured(keys, correct, patients=context.patients, min_patients=min_patients)
 
@@ -178,13 +181,13 @@ def candidate_features(
 def learned(
     table: CandidateTable, context: CandidateContext, statistics: KeyStatistics, *, counted: Flags | None = None
 ) -> Floats:
-    """Return the columns of the feature matrix that come from the statistics."""
+    """Return the columns of the feature matrix that come from the statistics; `counted` as in `candidate_features`."""
     own_group = None if counted is None else context.groups
     return statistics.columns(statistics_keys(table, context), own_correct=counted, own_group=own_group)
 
 
 def statistics_columns(features: Floats, context: CandidateContext) -> slice:
-    """Return where `learned` stands in a feature matrix."""
+    """Return which columns of a feature matrix are those of `learned`."""
     after = features.shape[1] - context.more.values.shape[1]
     return slice(after - 2 * len(KINDS), after)
 

@@ -39,7 +39,10 @@ class Chosen:
 
 
 def strict_f1(table: CandidateTable, scores: Floats, threshold: float, correct: Flags, n_gold: int) -> float | None:
-    """Return the strict F1 after threshold and resolution, None if undefined; gold that is no candidate is missed."""
+    """Return the strict F1 after threshold and resolution; gold spans that are no candidates count as missed.
+
+    None where it is undefined: there is no gold, and no predictions remain.
+    """
     truth = dict(zip(zip(table.document.tolist(), table.keys(), strict=True), correct.tolist(), strict=True))
     n_documents = int(table.document.max()) + 1 if len(table) else 0
     kept = [drop_overlaps(spans) for spans in table.spans(scores, scores >= threshold, n_documents)]
@@ -49,7 +52,10 @@ def strict_f1(table: CandidateTable, scores: Floats, threshold: float, correct: 
 
 
 def _without_fold(dataset: StackingDataset, features: Floats, held_out: Flags, *, least: int) -> Floats:
-    """Return the features with statistics of the groups that are not held out; `least` patients have each key."""
+    """Return the features, with statistics counted only on candidates that are not `held_out`.
+
+    `least` is the number of patients that a key must have.
+    """
     out, columns = features.copy(), statistics_columns(features, dataset.context)
     inside, outside = np.flatnonzero(~held_out), np.flatnonzero(held_out)
     train, rest = dataset.select(inside), dataset.select(outside)
@@ -60,7 +66,10 @@ def _without_fold(dataset: StackingDataset, features: Floats, held_out: Flags, *
 
 
 def _decisions(by_fold: Sequence[Floats], correct: Flags, folds: Int64s, settings: SvmSettings) -> Floats:
-    """Return the decision function of each row, by an SVM trained without its fold, on that fold's features."""
+    """Return the SVM's decision value for each row, (n,); the SVM is trained without the row's fold.
+
+    `by_fold` has the features of all rows once for each fold, with statistics that do not count that fold.
+    """
     out = np.zeros(len(folds))
     for fold, features in zip(np.unique(folds).tolist(), by_fold, strict=True):
         held_out = folds == fold

@@ -1,4 +1,4 @@
-"""What the sequence models think of every token: a pool with candidates' probabilities, and scores of other tokens.
+"""The sequence models' opinion of every token: pooled with candidates' probabilities, or a score for other tokens.
 
 The pool is logarithmic: a weighted mean of log odds (Genest and Zidek 1986). The SVM learns whether a candidate is an
 annotated span, borders and label included. Its probability is low as well for a name with a doubtful border or label,
@@ -7,11 +7,11 @@ knows nothing of borders. The pool of both orders candidates by what a user of d
 candidates that overlap, the SVM alone knows better which has the right borders and label (`note/overlaps.py`,
 `suppressed_scores`).
 
-What no submodel and no net proposes cannot be found at any threshold of the candidates. Johnson et al. 2020 (table 5)
-fix sensitivities up to 99.9, which a system can serve only where other tokens have a score, too. A token's is `HIGHEST`
-times the probability of PHI that the models' mean log odds stand for; where scores are pooled, it is the pool with an
-SVM that is sure of nothing there, and below `HIGHEST`. So all of them lie below the thresholds that training searches
-for the best F1, and nearly all below every candidate.
+PHI that neither a submodel nor the net proposes cannot be found at any threshold of the candidates. Johnson et al. 2020
+(table 5) fix sensitivities up to 99.9, which a system reaches only if the other tokens have scores, too. A token's
+score is `HIGHEST` times the probability that the models' mean log odds stand for; where scores are pooled, these are
+pooled with an SVM that is certain of nothing there. So all such scores lie below `HIGHEST`, hence below the thresholds
+that training searches for the best F1, and nearly all of them below every candidate.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,10 @@ def pooled(probability: Floats, odds: Floats, weight: float) -> Floats:
 
 
 def pooled_with_sequences(probability: Floats, columns: NamedColumns, weight: float) -> Floats:
-    """Pool with the mean log odds, which are the net's columns; without models, or at weight 0, nothing changes."""
+    """Return the probabilities pooled with the sequence models' mean log odds, which are the net's columns.
+
+    Without sequence models, or at weight 0, the probabilities are passed through unchanged.
+    """
     odds = columns.of_kinds("phi")
     return pooled(probability, odds.mean(axis=1), weight) if weight and odds.shape[1] else probability
 

@@ -115,14 +115,15 @@ class Stacker:
     ) -> list[list[Span]]:
         """Return every candidate of each document, scored with its probability of being PHI.
 
-        Where `tokens` is set, single tokens are among them, unless `least`, the lowest score of interest, is higher.
+        Where `tokens` is set, the likeliest single tokens that no candidate covers are among them, unless `least`, the
+        lowest score of interest, lies above the scores of all such tokens.
         """
         return self.resolved(self.scored(proposals, batch), proposals, batch, least=least)
 
     def resolved(
         self, scored: ScoredCandidates, proposals: Mapping[str, Proposals], batch: Batch, *, least: float = 0.0
     ) -> list[list[Span]]:
-        """As `predict_proba`, for candidates that were scored already."""
+        """Return what `predict_proba` does, for candidates that `scored` has scored already."""
         table = scored.table
         found: list[list[Span]] = [[] for _ in batch.documents]
         if len(table):
@@ -198,7 +199,7 @@ class Stacker:
 
     @classmethod
     def load(cls, directory: Path, *, variant: str = "") -> "Stacker":
-        """Raises ModelError for what `save` did not write."""
+        """Read what `save` wrote. Raises ModelError where it is damaged."""
         svm = Svm.of_file(directory / _of(SVM, variant))
         statistics = KeyStatistics.of_file(directory / _of(STATISTICS, variant))
         settings = directory / _of(SETTINGS, variant)

@@ -58,7 +58,8 @@ def choose_best_members(
 ) -> dict[str, tuple[str, ...]]:
     """Return for each label the `best` submodels by strict F1 on annotated notes; of equals, the earlier in the table.
 
-    A submodel that finds none of a label is not chosen for it; where none finds any, all are.
+    A submodel that finds none of a label is not chosen for it. Where none finds any, all are chosen: a span that is not
+    proposed is PHI that stays.
     """
     return {label: _best_of_label(label, documents, proposals, best) for label in labels}
 

@@ -72,10 +72,10 @@ class Computing(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitOptions:
-    """What a submodel is fitted with; what it does not need it ignores.
+    """What a submodel is fitted with; a submodel ignores what it does not need.
 
-    `config` is its own section of the configuration; `device` is `auto`, `cpu` or `cuda`. A submodel that can continue
-    (`starts_from_model` in the table of submodels) begins with what `start` has learned, whose labels may be others.
+    `config` is the submodel's own section of the configuration; `device` is `auto`, `cpu` or `cuda`. A submodel that
+    can continue (`starts_from_model` in the table of submodels) begins with what `start` learned; labels may differ.
     """
 
     scheme: TagScheme
@@ -93,8 +93,8 @@ class TrainableTagger(Tagger, Protocol):
     def fit(cls, train: Batch, dev: Batch | None, options: FitOptions) -> Self:
         """Learn from the annotations of `train`; `dev` may only be used to choose when to stop.
 
-        The same arguments give a tagger that saves the same bytes. `start` stays as it is. Raises ConfigError for
-        settings that do not fit, or do not go with those of `start`.
+        The same arguments give a tagger that saves the same bytes; `start` is not changed. Raises ConfigError for
+        settings that do not fit each other, or not those of `start`.
         """
         ...
 

@@ -52,7 +52,7 @@ class SourceConfidence:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "SourceConfidence":
-        """Raises ModelError for what `to_json` did not give."""
+        """Read what `to_json` gave. Raises ModelError where it is damaged."""
         try:
             content = strict_json(text)
             counts = {str(source): (int(correct), int(total)) for source, (correct, total) in content.items()}

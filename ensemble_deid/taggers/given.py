@@ -102,7 +102,7 @@ class GivenTagger:
 
     @classmethod
     def load(cls, name: str, directory: Path, *, labels: Iterable[str]) -> "GivenTagger":
-        """Raises ModelError for what `save` did not write."""
+        """Read what `save` wrote. Raises ModelError where it is damaged."""
         path, known = directory / _file(name), set(labels)
         try:
             content = strict_json(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""What networks share in training: their seed, an epoch, and a warm start from the weights of a trained network."""
+"""What the networks share in training: a seed, an epoch, and a warm start from the weights of a trained network."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ Axis = tuple[Names, Names] | None
 
 @contextmanager
 def seeded(device: torch.device, seed: int, purpose: str) -> Iterator[None]:
-    """Draw random numbers by a seed, on one thread; torch's own state is left as it was."""
+    """Seed torch's random numbers and use one thread until the block ends; then torch's own state is back."""
     with torch_on_one_thread(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(derive_seed(seed, purpose))
         yield
@@ -31,7 +31,7 @@ def train_epoch(
     *,
     clip: float,
 ) -> float:
-    """Take a step down the gradient of each loss, clipped to a norm; return their mean, 0 for none."""
+    """Take one optimizer step for each loss, with gradients clipped to the norm `clip`; return the mean loss."""
     network.train()
     trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
     # Summed on the device: reading it would synchronise at every step.
@@ -48,7 +48,7 @@ def train_epoch(
 
 
 def inherit_weights(network: nn.Module, start: Weights, *, axes: Mapping[str, tuple[Axis, ...]]) -> str:
-    """Copy the weights of `start` into `network` in place; return how many arrays were taken over, of how many.
+    """Copy the weights of `start` into `network` in place; return how many of its arrays were taken over, as text.
 
     `axes` has the arrays whose rows or columns stand for tags or values, by name: entries are matched by what they
     stand for, and new ones keep what they were initialised with. Other arrays are copied where their shapes are equal.

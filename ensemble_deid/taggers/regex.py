@@ -29,9 +29,9 @@ class RegexTagger:
         return cls(SourceConfidence.measured(train.initial, (document.spans for document in train.documents)))
 
     def propose(self, batch: Batch, *, n_best: int) -> Proposals:
-        """Return the matches, and added ones as candidates, too.
+        """Return the matches that no earlier pattern overlaps; patterns offer no alternatives.
 
-        Where they overlap, the highest-scoring is predicted.
+        Matches of added patterns are candidates, too. Where they overlap others, the highest-scoring is predicted.
         """
         trained = tuple(self.confidence.scored(spans) for spans in batch.initial)
         if not batch.added:

@@ -194,10 +194,11 @@ def ablate(
 
     All final estimators have the C, gamma and class weights of the full one. Thresholds are chosen by cross-validation
     on the training notes, or with `threshold_rule` on `documents`; one that was frozen into the model plays no part.
-    `retrain` also leaves the patterns out of the features. The `rows` zhao2020 are that paper's tables 4 to 6: the
-    ensemble has the patterns within TBED only. With `as-trained` no final estimator is fitted, so that an exported
-    model is scored, too. The spans of the model's `members` must be given. Raises ModelError for other notes, where
-    the full ensemble cannot follow the rule, and where private files or a submodel of the paper are missing.
+    With `retrain`, the model's training notes, the patterns are also left out of the features. The `rows` zhao2020 are
+    the systems of that paper's tables 4 to 6: the ensemble has the patterns within TBED only. With `as-trained` no
+    final estimator is fitted, so that an exported model is scored, too. The spans of the model's `members` are needed.
+    Raises ModelError when the notes are others, when the full ensemble cannot follow the rule, and when the model lacks
+    private files that the rows need, or a submodel of the paper.
     """
     model_source(model, members=members)
     ensemble, _ = load_model(model, members=members)

@@ -37,8 +37,8 @@ Outcome = Literal["found", "overlapped", "below the threshold", "confidence too 
 class Proposal:
     """A submodel's confidence in a span; `answer` says that the span is in the submodel's own answer.
 
-    `submodel` may be `NET`, or `token` for a single token that no candidate covers: the confidence is then the span's
-    probability.
+    `submodel` may also be `NET`, for a candidate that the net made, or `token`, for a single token that no candidate
+    covers; the confidence is then the span's probability.
     """
 
     submodel: str

@@ -94,7 +94,7 @@ class Harvest:
         return tuple(p for t in self.templates for p in patterns_of(t.syntax, t.slots, confidence=score))
 
     def text(self, *, name: str) -> str:
-        """Raises CorpusError where there is no pattern."""
+        """Return the pattern file. Raises CorpusError where there is no pattern."""
         if not self.templates:
             raise CorpusError(f"{name}: no sentence comes with PHI at the same places in enough patients")
         remarks = {
@@ -248,7 +248,7 @@ def _holds(sentence: str, strings: frozenset[tuple[str, ...]]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class InclusionEffect:
-    """Sentences on the list, of all; spans dropped, and those of them that overlap an annotation."""
+    """Sentences on the list, out of all; spans dropped, and how many of these overlap an annotation and so are PHI."""
 
     sentences: int
     all_sentences: int

@@ -17,9 +17,10 @@ from ensemble_deid.errors import CorpusError
 class Message:
     """`text` is all note text of the message; `written(edits, values)` is the message with the text replaced.
 
-    `fields` have a rule of a record map, and `values` are their replacements; `kept` names the other fields with a
-    value, which may hold PHI and are never changed. `key` is a resource's type and id; `authority` assigned ids that
-    are known alone. `written` raises CorpusError for what the message's character set cannot hold.
+    `fields` are the values with a rule of a record map, and `values` their replacements; without a map there are none.
+    `kept` names the other fields with a value, which may hold PHI and are never changed; with a map there are none.
+    `key` is a resource's type and id; `authority` assigned the ids of patients that are known by the id alone.
+    `written` raises CorpusError where the message's character set cannot hold the replacement.
     """
 
     text: str = field(repr=False)
@@ -190,7 +191,10 @@ _MARK = re.compile("\0([0-9]+)\0")
 
 @dataclass(slots=True)
 class FieldSlots:
-    """The values of a message that have a rule, and how each is written; marks hold NUL, which no message may hold."""
+    """The values of a message that have a rule, and how each replacement is written.
+
+    A mark with NUL, which no message may hold, stands in the place of each.
+    """
 
     fields: list[Field] = field(default_factory=list, repr=False)
     makers: list[tuple[int, _Maker]] = field(default_factory=list, repr=False)

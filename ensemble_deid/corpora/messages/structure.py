@@ -1,4 +1,7 @@
-"""Values of messages that may pass unread: codes of a known set, or of a strict grammar; all others may be PHI."""
+"""Structural values of messages, which pass unread: codes of a known set, or values with a strict grammar.
+
+The values are checked, not the names of their fields: whatever is not known here may be PHI.
+"""
 
 import re
 from collections.abc import Callable, Mapping

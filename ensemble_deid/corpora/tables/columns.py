@@ -50,7 +50,10 @@ class Columns:
     def of_rules(
         cls, rules: FieldRules, given: "Columns | None" = None, *, drop_rest: bool = True, optional: bool = False
     ) -> "Columns":
-        """Return a map's columns; those `given` by options come first. Raises ConfigError for a column named twice."""
+        """Return the columns of a map; those `given` by options take precedence over its rules.
+
+        The first pseudonym of a patient groups the rows. Raises ConfigError for a column with two purposes.
+        """
         shown = given or cls(text=None)
         named_text = None if shown.text is None else rules.get(shown.text)
         if named_text is not None and named_text.kind is not FieldKind.TEXT:

@@ -1,4 +1,8 @@
-"""CSV and TSV (RFC 4180, quotes around whole fields), read so that every byte outside replaced values can stay."""
+"""CSV and TSV, read so that every byte outside the replaced values can be written again as it was.
+
+The csv module forgets quotes and line ends; here a row is its raw fields. Quotes may surround whole fields only, with
+quotes inside doubled (RFC 4180): anything else could be read in two ways.
+"""
 
 import io
 import re

@@ -148,7 +148,7 @@ def headline_blocks(evaluation: Evaluation) -> list[Block]:
 
 
 def _operating_points(operating: OperatingPoints) -> Block:
-    """An oracle's operating points say so in their title."""
+    """Return the operating points; the title says so where they are an oracle's."""
     title = f"Operating points ({operating.view})"
     if operating.oracle:
         title += " - ORACLE: the thresholds were chosen on the very notes they are reported on"

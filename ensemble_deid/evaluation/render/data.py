@@ -80,7 +80,7 @@ def operating_data(operating: OperatingPoints) -> Json:
 
 
 def comparison_data(comparison: Comparison) -> Json:
-    """Differences are A minus B."""
+    """Return a comparison; differences are A minus B."""
     return {
         **plain(comparison),
         "resampling": {**plain(comparison.resampling), "unit": "patient"},

@@ -1,6 +1,6 @@
-"""Notes with what the model finds in them on their way into a store, and with what reviewers decided out of it.
+"""Fill a store with notes and what the model finds in them, and take out what the reviewers decided.
 
-What is in the store already is not predicted again.
+Notes that are in the store already are not predicted again.
 """
 
 import json

@@ -58,7 +58,7 @@ async def _conflict(_: Request, error: Exception) -> JSONResponse:
 
 
 def _page_routes(first: str) -> APIRouter:
-    """Return the routes of the page's files, read once, with the `first` at the root."""
+    """Return the routes of the page's files, which are read once; the file `first` is served at `/`, too."""
     routes = APIRouter()
     folder = files("ensemble_deid.service.review") / "page"
     contents = {name: folder.joinpath(name).read_bytes() for name in PAGE_FILES}

@@ -1,6 +1,6 @@
 """The review page's requests: what is read, and every decision, answered with the note as it then is.
 
-A key of a body that is not known is refused.
+A body with an unknown key is refused.
 """
 
 from collections.abc import Callable
@@ -108,7 +108,7 @@ class Review:
         self.file, self.facts, self.explains = file, facts, explains
 
     def change(self, note: int, reviewer: str, edit: Callable[[Any], object]) -> dict[str, Any]:
-        """Make one decision and return the note after it. Raises Refused, ReviewError."""
+        """Make one decision and return the note after it. Raises Refused or ReviewError where it is not possible."""
         with self.file.transaction() as database:
             self.require(database, note)
             edit(database)

@@ -60,7 +60,10 @@ class RuleDesk:
         }
 
     def change(self, sha256: str, edit: Callable[[], object]) -> dict[str, Any]:
-        """Change the model and return what the page then shows. Raises Refused, ModelError, RuleError."""
+        """Change the model and return what the page then shows.
+
+        Raises Refused, ModelError or RuleError where that is not possible.
+        """
         if rule_approvals(self.model).sha256 != sha256:
             raise Refused(409, "the list has changed since the page was loaded: load it again")
         edit()

@@ -89,7 +89,7 @@ class Vocabularies:
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> "Vocabularies":
-        """Raises ModelError for what `to_json` did not give."""
+        """Read what `to_json` gave. Raises ModelError where it is damaged."""
         try:
             words, characters = _indexed(content["words"]), _indexed(content["characters"])
             features = {name: _indexed(v) for name, v in content["features"].items()}
@@ -266,7 +266,7 @@ def read_word_vectors(
             continue
         parts = line.rstrip(" \r\n").rsplit(" ", dimension)
         vector = _vector(parts[1:])
-        # Some words of GloVe hold blanks. In the first line a blank tells that vectors are longer.
+        # Some words of GloVe hold blanks. In the first line a blank means that the vectors are longer than expected.
         if len(parts) != dimension + 1 or vector is None or (not rows and " " in parts[0]):
             raise ConfigError(
                 f"{path}:{number}: expected a word and {dimension} numbers (neural.word_dimension is {dimension})"
@@ -293,7 +293,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield number and text of each line that is not blank."""
     number = 0
     try:
-        # Words may hold other signs that end a line for Python.
+        # Words may hold a carriage return, at which Python would end the line.
         with path.open(encoding="utf-8", newline="\n") as stream:
             for number, line in enumerate(stream, 1):
                 if line.strip(" \r\n"):

@@ -1,4 +1,4 @@
-"""Training the network: what it learns from, what it begins with, and its epochs, of which dev F1 chooses the best."""
+"""Training the network: its notes, its initial weights, and its epochs, the best of which is chosen by dev F1."""
 
 import math
 from collections.abc import Callable
@@ -207,7 +207,10 @@ def _loss(
     random: np.random.Generator,
     mixed: bool,
 ) -> Tensor:
-    """Return the loss of one batch; the share `dropped` of its words is replaced by UNKNOWN, of rare words half."""
+    """Return the loss of one batch.
+
+    Words are replaced by UNKNOWN at random: half of the rare ones, and the share `dropped` of the others.
+    """
     device = next(network.parameters()).device
     rows, place = np.unique(batch.rows, return_inverse=True)
     draw = random.random(len(rows))

@@ -59,7 +59,7 @@ class BrokenCounts:
         return np.where(keys < self._in_tables, keys, self._index.find(keys))
 
     def _fill_tables(self, templates: list[int]) -> None:
-        """Count the right tags in all contexts of templates that have tables."""
+        """Count the right tags in every context of these templates, all of which have tables."""
         for t in templates:
             keys = self.keys.range_of(t)
             self.counts[keys.start : keys.stop] = 0

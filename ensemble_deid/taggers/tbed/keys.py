@@ -103,14 +103,14 @@ class ContextKeys:
             self._weight[: len(weights), mine.start : mine.stop] = np.asarray(weights, np.int64)[:, None]
         # Cells are code + 1: the base takes the ones away again.
         self._base: Int64s = self._bases[instances.template] - self._weight.sum(axis=0)
-        # By instance, all that its key needs: where its cells lie and those that may not be equal, their weights and
-        # the rest of the key.
+        # For each instance, all that its key needs: the offsets of its cells and of those that must differ, the
+        # weights of the cells, and the rest of the key.
         self._looks: Int64s = np.concatenate([instances.shift, instances.unequal, self._weight, self._base[None]])
         self.compiled = (self.matrix.flat, self.matrix.room, instances.fits, self._looks, len(instances.shift))
 
     @property
     def merges(self) -> bool:
-        """Whether a template is merged: its keys are not in `compiled` alone."""
+        """Whether any template is merged, so that `compiled` alone does not give its keys."""
         return bool(self._pairs)
 
     def range_of(self, t: int) -> range:
@@ -184,7 +184,7 @@ class ContextKeys:
         return keys
 
     def _seen(self, places: Int64s, instances: Indices) -> Int64s:
-        """Return what `seen` does; the windows of a merged template count for nothing."""
+        """Return the keys of `seen`, but without the windows of merged templates, which `_merge` adds."""
         width, depth = len(self.instances.shift), len(self.instances.unequal) // 2
         looks: Int64s = self._looks.take(instances, axis=1)
         at = looks[: width + 2 * depth]
@@ -228,7 +228,10 @@ class ContextKeys:
         return Contexts(templates, rest, cells)
 
     def _merge(self, t: int, keys: Int64s, mine: Int64s, cells: CellCodes, number_new: bool) -> None:
-        """Add to the keys at `mine` the number of the combination of their cells; those without one become -1."""
+        """Add the number of its cells' combination to each key at `mine`; keys without such a number become -1.
+
+        With `number_new`, new combinations get numbers.
+        """
         number = cells[0].astype(np.int64)
         known: Flags = np.ones(len(mine), bool)
         for c, index in enumerate(self._pairs[t], 1):

@@ -64,7 +64,7 @@ class RuleMatcher:
         return source, lengths * self.instances.counts.take(contexts.templates)
 
     def count_right(self, keys: Int64s, contexts: Contexts, source: Int64s, right: Flags) -> Int32s:
-        """Return how many right tags each context holds at, found in the lists of `source`."""
+        """Return how many right tags each context applies to; `source` is its condition whose places are looked at."""
         # Pairs of a context and an instance of its template.
         context, instance = self.instances.of_templates(contexts.templates)
         condition, templates = source.take(context), contexts.templates.take(context)

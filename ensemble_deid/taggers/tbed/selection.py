@@ -84,7 +84,7 @@ class Selection:
         self._new_tag: Int64s = np.empty(0, np.int64)
         self._context: Int64s = np.empty(0, np.int64)
         self._touched: list[Int64s] = []
-        # How many candidates fix at most so many errors each.
+        # For each number of errors, how many candidates fix at most so many.
         at_most = np.bincount(candidates.fixed[1 : candidates.size]).cumsum()
         self._level = limits.min_score
         if len(at_most):

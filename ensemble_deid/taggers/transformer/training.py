@@ -81,7 +81,7 @@ def load_encoder(name: str) -> PretrainedEncoder:
             source, local_files_only=local, trust_remote_code=False, use_fast=True
         )
         backend = cast(Tokenizer, tokenizer.backend_tokenizer)
-        # A tokenizer set up to fill or cut texts would do so with each word or note.
+        # A tokenizer that is set up to pad or truncate would do so with each word or note.
         backend.no_padding()
         backend.no_truncation()
     except (OSError, ValueError, AttributeError, ImportError, KeyError, SafetensorError) as error:
@@ -91,7 +91,7 @@ def load_encoder(name: str) -> PretrainedEncoder:
             "a folder with config.json, tokenizer.json and model.safetensors, or a name that the hub can be reached for"
         ) from None
     content = json.loads(encoder.config.to_json_string(use_diff=False))
-    # Where it lay on the machine that trained says nothing elsewhere, and would make the same model differ.
+    # The path on the training machine means nothing elsewhere, and would make equal models differ.
     content.pop("_name_or_path", None)
     return PretrainedEncoder(cast(PreTrainedModel, encoder), backend, content)
 
@@ -99,7 +99,7 @@ def load_encoder(name: str) -> PretrainedEncoder:
 @contextmanager
 def _without_progress_bar() -> Iterator[None]:
     """Keep the library's own progress bar off the terminal, where training shows one for the whole run."""
-    # Its functions have no type hints.
+    # The library's functions have no type hints.
     library: Any = transformers_logging
     enabled = library.is_progress_bar_enabled()
     library.disable_progress_bar()
@@ -164,7 +164,7 @@ def fit_encoder(tagger: "type[TransformerTagger]", train: Batch, options: FitOpt
     # Back on the CPU: it is sent between processes, some of which may not have the device.
     module.cpu()
     if config.half_precision_weights:
-        # Rounded to what half precision holds, a model predicts the same before and after the disk.
+        # Rounded to half precision, the model predicts the same before and after it is saved.
         with torch.no_grad():
             for parameter in module.parameters():
                 parameter.copy_(parameter.half().float())

@@ -35,7 +35,10 @@ class _Drawn:
 
 
 def curve_section(curve: Curve | None, operating: OperatingPoints | None, *, threshold: float) -> Html:
-    """Draw the curves of a system with scores that works at `threshold`, and list its operating points, if any."""
+    """Draw the curves of a system with scores, and list its operating points where they were chosen.
+
+    `threshold` is the one the system works with; 0 where it keeps all that it scores.
+    """
     if curve is None or not len(curve):
         line = "The system does not score its annotations, so there is no threshold to move."
         return section("curves", "Precision, recall and thresholds", element("p", line))

@@ -95,7 +95,10 @@ _HEADER = ("Group", "Annotations", "Patients", "Hidden", "Interval", "The rest",
 
 
 def subgroup_section(subgroups: Subgroups, resampling: Resampling, *, brief: bool = False) -> Html:
-    """List the groups of each dimension, worse ones flagged; `brief` counts groups of few patients instead."""
+    """List the groups of each dimension with their recall, and flag those that fare worse than the rest.
+
+    `brief` counts groups of few patients instead of listing them.
+    """
     dimensions = list(dict.fromkeys(group.dimension for group in subgroups.groups))
     found = {name: [g for g in subgroups.groups if g.dimension == name] for name in dimensions}
     tables = [_table(dimension, groups, brief=brief) for dimension, groups in found.items()]
@@ -174,7 +177,7 @@ def score_row(name: str, score: Score, *, definition: str = "", with_bar: bool =
 
 
 def _bar(estimate: Estimate, *, name: str) -> Html:
-    """Draw a figure between 0 and 1, its interval as a line with ends; an empty track where undefined."""
+    """Draw a figure between 0 and 1 as a bar, its interval as a line with ends; an empty track where undefined."""
     parts = [element("rect", x=0, y=4, width=120, height=12, fill="none", stroke="var(--line)")]
     text = f"{name}: undefined"
     if estimate.value is not None:
