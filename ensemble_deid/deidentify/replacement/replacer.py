@@ -46,7 +46,14 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class Replacer:
-    """Replaces PHI; every result is a function of key, scope, styles and input: processes can share the work."""
+    """Replaces PHI; every result is a function of key, scope, styles and input, so that processes can share the work.
+
+    >>> from ensemble_deid import Document, Span
+    >>> from ensemble_deid.deidentify.replacement import Replacer
+    >>> replacer = Replacer.from_options("tag")
+    >>> replacer.replace(Document("note-1", "Seen by Dr. Strong.", (Span(12, 18, "DOCTOR"),))).text
+    'Seen by Dr. [DOCTOR].'
+    """
 
     styles: Styles
     key: Key
@@ -88,7 +95,7 @@ class Replacer:
     ) -> Replacement:
         """Return the document's text with its spans replaced.
 
-        `taken` has the normalised PHI (`same_string`) of all notes of the patient: no surrogate equals any of it, and a
+        `taken` has the normalised PHI (`normalise`) of all notes of the patient: no surrogate equals any of it, and a
         part of a name is recognised by the full name in another note. Without it, and for a note without a patient, the
         note's own PHI tells what it is a part of. `numbered_by_note` numbers people (style `numbered`) in the order in
         which the note names them; None: where nothing is `taken`. Spans that are `doubted` have a tag instead of an
@@ -152,13 +159,14 @@ class Replacer:
         kind, spanish = kind_of(span.label, surface), is_spanish(span.label)
         return reads_as_medicine(without_marks(surface), kind, before=before, after=after, spanish=spanish)
 
-    def pseudonym(self, value: str, *, kind: str) -> str:
+    def pseudonym(self, value: str, *, kind: str, patient: str | None = None) -> str:
         """Return a keyed pseudonym of an id: 15 digits for an integer, else `kind-` and 20 letters and digits.
 
         It is never the id itself. Two of a million integers collide with a probability of 0.0006, of a million other
         ids with one of 10**-12.
         """
-        keyed = Keyed(self.key.secret, (self.scope, "pseudonym", kind))
+        of_patient = () if patient is None else (patient,)
+        keyed = Keyed(self.key.secret, (self.scope, "pseudonym", kind, *of_patient))
         least = 10 ** (_INTEGER_DIGITS - 1)
 
         def made(digest: bytes) -> str:
@@ -185,6 +193,11 @@ class Replacer:
         if surrogates.shows_great_age(value):
             return None
         return surrogates.dates.years(value, year=surrogates.year)
+
+    @staticmethod
+    def normalise(surface: str) -> str:
+        """Return a string of PHI without case, accents and repeated white space, as `taken` holds it."""
+        return same_string(surface)
 
     def _surrogates(
         self, patient: str, known: frozenset[str], *, spanish: bool = False, avoided: frozenset[str] = frozenset()
