@@ -16,7 +16,7 @@ LISTS = Path(__file__).parent / "knowledge_lists"
 _MEDICINE = Path(__file__).parents[1] / "rules" / "surrogates" / "medicine-en.txt"
 _KINDS = {"drug": ("DRUG",), "abbreviation": ("ABBREVIATION", "GENE"), "eponym": ("EPONYM",), "device": ()}
 _COMMON, _RARE = 6, 4
-"""Bins of English words: a commonest word is on no list, and a package's drug is none that is common at all."""
+"""Bins of English words: the commonest words are left out, and so is any common word from a package of drugs."""
 
 Cut = Callable[[str], list[str]]
 
@@ -72,7 +72,7 @@ def _single(entries: Iterable[str], cut: Cut) -> set[str]:
 
 
 def _name_words(entries: Iterable[str], cut: Cut) -> set[str]:
-    """Return the words of names; of a name of several, those that are no particles."""
+    """Return the words of names, without the particles of a name of several words."""
     return {word for tokens in map(cut, entries) for word in tokens if len(tokens) == 1 or len(word) > 3}
 
 

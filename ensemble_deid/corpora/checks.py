@@ -70,7 +70,7 @@ def read_utf8(path: Path) -> str:
 
 @contextmanager
 def reading(path: Path) -> Iterator[BinaryIO]:
-    """Open a regular file. Raises CorpusError where it is none by now, or cannot be read; nothing waits for a pipe."""
+    """Open a regular file. Raises CorpusError if it is not one or cannot be read; never waits for a pipe."""
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | _FLAGS), "rb") as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):

@@ -45,7 +45,7 @@ _NOWHERE = "there is no such file or folder"
 class Location:
     """The note files of a corpus sorted by name, their format, and remarks on files that were ignored.
 
-    `folders` in the source are not read; `unreadable` has what is no file, or cannot be shown, and why.
+    `folders` in the source are not read; `unreadable` says why an entry is not a file or cannot be shown.
     """
 
     source: Path
@@ -64,7 +64,7 @@ def locate_corpus(path: Path | str, *, format: str | None = None) -> Location:
     """Find the note files of `path`: a folder's own files, one file, or a split such as `demo:dev` (`demo`: train).
 
     Raises CorpusError if there is nothing to read, if a folder has notes in several formats and none is named, or if
-    there is no such split.
+    the split does not exist.
     """
     wanted = None if format is None else format_named(format)
     source = _demo_folder(path) or Path(path)

@@ -74,9 +74,9 @@ class Cells:
         return self._pseudonym(record.patient, "patient", self.bits[1])
 
     def dates(self, record: Record, known: Known) -> tuple[Value, ...]:
-        """Return the dates in their style; None for what is no date, or shows an age over 89.
+        """Return the dates in their style; None for a value that is not a date or shows an age over 89.
 
-        They are shifted as in the patient's notes; `known`, what is known of the patient, decides what is long ago.
+        They are shifted as in the patient's notes; the patient's `known` identifiers decide which dates are long ago.
         Raises CorpusError when nothing says whether 3/4 is in March or in April.
         """
         patient = owner_of(record)

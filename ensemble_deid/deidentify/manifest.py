@@ -1,7 +1,7 @@
 """The files of a run: its manifest, what was replaced where, and what was withheld and why; writing and verifying them.
 
 Each line of the manifest holds the hash of the line before it, and the last hash is printed, so no line can be changed,
-added or removed unnoticed. Nothing in it is text of a note. Digests of what was read are HMACs under the run's key, so
+added or removed unnoticed. It contains no note text. Digests of the input are HMACs under the run's key, so
 nobody without the key can test a guess.
 """
 

@@ -1,4 +1,4 @@
-"""Where results may be written: never over what was read, by any path or link, and only where a file can be made."""
+"""Where results may be written: never over an input, by any path or link, and only where a file can be created."""
 
 import os
 import stat

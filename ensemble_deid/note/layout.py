@@ -1,7 +1,7 @@
 """How words are laid out: letters apart, one a line, blanks written otherwise, words cut at line ends, case.
 
 Each function returns the changes (`markup.py`) that undo one of these, and none without evidence for it. Ordinary text,
-such as `b.i.d.`, `A B C D`, `x 5 x 4` or a table with `|`, is no evidence.
+such as `b.i.d.`, `A B C D`, `x 5 x 4` or a table with `|`, proves nothing.
 """
 
 import itertools
@@ -24,7 +24,7 @@ def letters_apart(text: str) -> list[Change]:
     for separator in _SEPARATORS:
         if text.count(separator) < _LEAST_SHOWN - 1:
             continue
-        # So many words are so parted that it is no accident.
+        # Chance does not split so many words.
         if shown := sum(_is_word(match[0][::2], separator) for match in _shown(separator).finditer(text)):
             changes += _joined_letters(text, separator, often=shown >= _OFTEN)
     return _apart(changes)

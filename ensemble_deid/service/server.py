@@ -188,7 +188,7 @@ class BoundedProtocol(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection, in the place of the oldest without a request where there are too many."""
+        """Take the connection, dropping the oldest idle one when there are too many."""
         super().connection_made(transport)
         self._watch()
         if len(self.connections) > MOST:
@@ -205,7 +205,7 @@ class BoundedProtocol(H11Protocol):
         self._watch()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP; the request that it belongs to ends as if its client had left."""
+        """Refuse bytes that are not HTTP; the request that they belong to ends as if its client had left."""
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
             self.cycle.message_event.set()

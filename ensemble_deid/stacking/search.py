@@ -41,7 +41,7 @@ class Chosen:
 def strict_f1(table: CandidateTable, scores: Floats, threshold: float, correct: Flags, n_gold: int) -> float | None:
     """Return the strict F1 after threshold and resolution; gold spans that are no candidates count as missed.
 
-    None where it is undefined: there is no gold, and no predictions remain.
+    None where it is undefined: no gold and no predictions.
     """
     truth = dict(zip(zip(table.document.tolist(), table.keys(), strict=True), correct.tolist(), strict=True))
     n_documents = int(table.document.max()) + 1 if len(table) else 0

@@ -211,7 +211,7 @@ class Stacker:
             check_threshold(cv_threshold)
             weight = float(content.get("pool_weight", 0.0))
             if not 0 <= weight <= 1:
-                raise ValueError("a weight that is none")
+                raise ValueError("a weight is not a number")
             site = None
             if content.get("site", False):
                 learned = (directory / _of(SITE, variant)).read_text(encoding="utf-8")

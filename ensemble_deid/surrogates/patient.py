@@ -175,7 +175,7 @@ class PatientSurrogates:
         self._web = Web(keyed, self._avoided, self.names, self._codes)
 
     def value(self, text: str, start: int, end: int, label: str, *, year: int | None = None) -> str | None:
-        """Return the surrogate for a span of the text; None where there is none and a tag must stand.
+        """Return the surrogate for a span of the text; None when none can be made and a tag is needed.
 
         `year` is assumed for dates without one, by default the latest year of the patient's PHI.
         """

@@ -237,8 +237,7 @@ def ablate(
         systems += _retrained(trained, documents, config, threshold_rule)
     for name, proposed in stack.proposals.items():
         systems.append(_System(f"{name} alone", AS_TRAINED, None, [drop_overlaps(spans) for spans in proposed.best]))
-    for method in () if rows == "zhao2020" else METHODS:
-        systems.append(stack.vote(method, ensemble.scheme.labels))
+    systems += [stack.vote(method, ensemble.scheme.labels) for method in METHODS if rows != "zhao2020"]
     return _rows(documents, systems, model)
 
 

@@ -252,7 +252,7 @@ class SiteLearner:
     ) -> dict[Lists, list[Document]]:
         """Return each note as found by an estimator that learned from the notes of other patients alone.
 
-        There is an answer for each of the choices of what is learned besides.
+        Returns one answer for each choice of what else is learned.
         """
         found: dict[Lists, dict[str, Document]] = {which: {} for which in choices}
         plain = [note.scored(stacker) for note in self.notes]

@@ -93,7 +93,7 @@ def approve_rules(
     """Store one person's approval, or rejection, of some rules (None: all); return all decisions on the list.
 
     `on` is the day, as YYYY-MM-DD. A person's later decision replaces the earlier one. Raises RuleError for a number
-    that is no rule, a name that is empty or cannot be printed, or a day that is none; else as `rule_approvals`.
+    that is not a rule, an empty or unprintable name, or an invalid day; else as `rule_approvals`.
     """
     name = by.strip()
     if not name or not name.isprintable():

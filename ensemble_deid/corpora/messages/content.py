@@ -17,8 +17,8 @@ from ensemble_deid.errors import CorpusError
 class Message:
     """`text` is all note text of the message; `written(edits, values)` is the message with the text replaced.
 
-    `fields` are the values with a rule of a record map, and `values` their replacements; without a map there are none.
-    `kept` names the other fields with a value, which may hold PHI and are never changed; with a map there are none.
+    `fields` are the values with a rule of a record map, and `values` their replacements; empty without a map.
+    `kept` names the other fields with a value, which may hold PHI and are never changed; empty with a map.
     `key` is a resource's type and id; `authority` assigned the ids of patients that are known by the id alone.
     `written` raises CorpusError where the message's character set cannot hold the replacement.
     """
@@ -193,7 +193,7 @@ _MARK = re.compile("\0([0-9]+)\0")
 class FieldSlots:
     """The values of a message that have a rule, and how each replacement is written.
 
-    A mark with NUL, which no message may hold, stands in the place of each.
+    A mark with NUL, which no message may contain, replaces each.
     """
 
     fields: list[Field] = field(default_factory=list, repr=False)

@@ -188,7 +188,7 @@ class Store:
             )
 
     def rotate(self, new: Key) -> int:
-        """Seal what is known with a new key, forget outputs, return the release number. ConfigError for the old key."""
+        """Reseal the store with a new key, forget outputs, return the release number. ConfigError for the old key."""
         if new.id == self.key.id:
             raise ConfigError("the new release needs another key: old and new could be joined")
         project, notes, changes = self._tables

@@ -178,7 +178,7 @@ class Replacer:
         return next(new for new in candidates if new not in value)
 
     def shift_date(self, value: str, *, patient: str, taken: Collection[str] = (), spanish: bool = False) -> str | None:
-        """Return a date moved by the patient's shift, in the same form; None for what is no date.
+        """Return a date moved by the patient's shift, in the same form; None if it is not a date.
 
         The patient's PHI (`taken`) and `spanish` tell how 3/4/2014 is read; else 3 is the month, unless `day_first`.
         """
@@ -188,7 +188,7 @@ class Replacer:
     def shown_years(
         self, value: str, *, patient: str, taken: Collection[str] = (), spanish: bool = False
     ) -> list[int] | None:
-        """Return the years of a date, read as by `shift_date`; None if it is no date, or shows an age over 89."""
+        """Return the years of a date, read as by `shift_date`; None if it is not a date or shows an age over 89."""
         surrogates = self._surrogates(patient, frozenset(taken), spanish=spanish)
         if surrogates.shows_great_age(value):
             return None

@@ -1,4 +1,4 @@
-"""The review page's requests: what is read, and every decision, answered with the note as it then is.
+"""The review page's requests: reads, and decisions, each answered with the updated note.
 
 A body with an unknown key is refused.
 """
@@ -58,7 +58,7 @@ class Decision(ByReviewer):
 
 
 class Alteration(ByReviewer):
-    """A span's new ends or label; what is None stays."""
+    """A span's new ends or label; None leaves it unchanged."""
 
     start: int | None = None
     end: int | None = None
@@ -66,7 +66,7 @@ class Alteration(ByReviewer):
 
 
 class Finish(ByReviewer):
-    """Whether a note is finished, or open again; `settle` decides what is undecided as it is shown."""
+    """Whether a note is finished, or open again; `settle` accepts what the model found and rejects its suggestions."""
 
     finished: bool
     settle: bool = False

@@ -79,7 +79,7 @@ def _read_features(data: bytes, at: int) -> NDArray[np.void]:
         raise ModelError("the CRF's model file is damaged: the number of weights does not fit")
     features = np.frombuffer(data, _FEATURE, count=count, offset=at + _CHUNK.size)
     if not np.isin(features["type"], (_STATE, _TRANSITION)).all() or not np.isfinite(features["weight"]).all():
-        raise ModelError("the CRF's model file is damaged: a weight that is none")
+        raise ModelError("the CRF's model file is damaged: a weight is not a number")
     return features
 
 

@@ -113,7 +113,7 @@ def data_table(
 ) -> Html:
     """Return a captioned table whose first column names its rows and whose first `words` columns hold words.
 
-    Cells that are whole `td` elements already stand as they are.
+    Cells that are already whole `td` elements are kept.
     """
     head = [_cell("th", name, as_words=i < words, scope="col") for i, name in enumerate(header)]
     body = [

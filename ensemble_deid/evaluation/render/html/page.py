@@ -86,7 +86,7 @@ def render_report(
 
     `votes` maps each submodel's name to its own output, to be shown at each error. `scored` has all that the system
     gives a score, of which `system` is what it keeps at its `threshold`: the curves go over all of it. `operating` adds
-    operating points that were chosen elsewhere, `warnings` stand before everything else, `facts` (names and what is
+    operating points that were chosen elsewhere, `warnings` come first, `facts` (names and what is
     said of them) make a first page. `seen` and `name_lists` are those of `measure_subgroups`. Without text no word of a
     note is on the page, but ids, kinds, labels and offsets are. The other options are those of `evaluate`. Raises
     EvaluationError when the documents do not match.
