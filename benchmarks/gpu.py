@@ -6,8 +6,8 @@
 The notes are the demo corpus's training notes, repeated until there are enough tokens. Of two epochs only the second is
 timed, since the first includes start-up.
 
-Prediction decodes on the CPU, whatever the device: with the compiled core a submodel's chain decodes 170,000 tokens/s
-on a core of an AMD EPYC, 5% of prediction; patterns, features and the final estimator remain there anyway.
+Prediction decodes chains on the CPU, whatever the device: that is a small part of it, and patterns, features and the
+final estimator remain there anyway.
 """
 
 import argparse

@@ -64,7 +64,8 @@ def needs_extra(extra: str, what: str) -> Iterator[None]:
     """Turn an import that fails into ConfigError, which names the extra of the package that `what` needs."""
     try:
         yield
-    except ModuleNotFoundError as error:
+    except ImportError as error:
+        missing = "is not installed" if isinstance(error, ModuleNotFoundError) else "cannot be loaded"
         raise ConfigError(
-            f"{what} needs {error.name}, which is not installed: pip install 'ensemble_deid[{extra}]'"
+            f"{what} needs {error.name or 'a library'}, which {missing}: pip install 'ensemble_deid[{extra}]'"
         ) from None

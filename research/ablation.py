@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ensemble_deid.arrays import Floats
+from ensemble_deid.arrays import Floats, log_odds
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import ModelError
@@ -78,8 +78,7 @@ def mean_log_odds(dataset: StackingDataset) -> Floats:
     """
     table = dataset.table
     learners = [k for k, name in enumerate(table.submodels) if row_of(name).has_marginals]
-    within = np.clip(table.confidence[:, learners], 1e-6, 1 - 1e-6)
-    rank = 1 / (1 + np.exp(-np.log(within / (1 - within)).mean(axis=1)))
+    rank = 1 / (1 + np.exp(-log_odds(table.confidence[:, learners], bound=1e-6).mean(axis=1)))
     return suppressed_scores(rank, pooled_with_sequences(rank, dataset.context.more, 1.0), table)
 
 
@@ -90,6 +89,7 @@ def rows_of(dataset: StackingDataset, config: Config) -> Iterator[Row]:
     unpooled = config.model_copy(update={"stack": config.stack.model_copy(update={"pool_weight": 0.0})})
 
     def fitted(name: str, part: StackingDataset, own: Config = config) -> Row:
+        # Only their columns matter: `choose` counts the statistics without each fold.
         statistics = measure_statistics(part.table, part.context, part.correct)
         features = candidate_features(part.table, part.context, statistics, counted=part.correct)
         return name, part, choose(part, features, config=own, progress=lambda message: None).probability

@@ -9,8 +9,9 @@ from made_keys import KEY, made_key
 
 from ensemble_deid.cli.main import main
 from ensemble_deid.deidentify.deidentifier import Deidentifier
-from ensemble_deid.errors import ConfigError
+from ensemble_deid.errors import ConfigError, needs_extra
 from ensemble_deid.keys import VARIABLE, Key, make_key_file
+from ensemble_deid.service.settings import ServiceSettings
 
 NEW, OLD = made_key("new"), made_key("old")
 
@@ -146,3 +147,23 @@ def test_no_repr_and_no_error_of_a_model_has_the_key(tiny_model: Path) -> None:
         assert KEY.secret.hex() not in str(told.value)
     same = [model.deidentify("Date: 03/04/2019", style="surrogate", key=key).text for key in (KEY, KEY.text)]
     assert same[0] == same[1]
+
+
+def test_a_service_has_a_key_that_it_does_not_show() -> None:
+    found = ServiceSettings(Path("model"), choices={"key": None}).choices["key"]
+    assert isinstance(found, Key)
+    given = ServiceSettings(Path("model"), choices={"key": KEY.text})
+    assert given.choices["key"] == KEY
+    assert KEY.text not in repr(given)
+    with pytest.raises(ConfigError, match="least_recall must be between 0 and 1"):
+        ServiceSettings(Path("model"), choices={"least_recall": 7})
+
+
+def test_a_library_that_cannot_be_loaded_is_named() -> None:
+    for error, said in (
+        (ModuleNotFoundError(name="cryptography"), "signing needs cryptography, which is not installed"),
+        (ImportError("libssl", name="cryptography"), "signing needs cryptography, which cannot be loaded"),
+        (ImportError("libssl"), "signing needs a library, which cannot be loaded"),
+    ):
+        with pytest.raises(ConfigError, match=said), needs_extra("sign", "signing"):
+            raise error

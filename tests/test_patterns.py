@@ -309,7 +309,7 @@ group = "day"
 
 
 _STARTS = (
-    r"(?<![\w-])(?:in|of)\b ?\d{2,}",
+    r"(?<![\w-])(?:in|of)\b[ ]?\d{2,}",
     r"(?<=, )[^a]\b(?i:k+)",
     r"(?m:^)\s*(?:ab|b){2}",
     r"(?=[A-Z])(?!x).[a-z]*\W",
@@ -319,7 +319,9 @@ _STARTS = (
 )
 
 
-@given(text=st.text(st.sampled_from("aAbkK\u212axß1é٣ \n\x1c,-in"), max_size=40), flags=st.sampled_from((0, 2, 8, 128)))
+@given(
+    text=st.text(st.sampled_from("aAbkK\u212axß1é٣ \n\x1c,-in"), max_size=40), flags=st.sampled_from((0, 2, 8, 64, 128))
+)
 @settings(max_examples=200, deadline=None)
 def test_a_pattern_is_tried_wherever_it_can_begin(text: str, flags: int) -> None:
     for source in _STARTS:
@@ -336,7 +338,18 @@ def test_a_pattern_is_tried_wherever_it_can_begin(text: str, flags: int) -> None
             assert pattern.matches(each, starts=StartTable([known]).starts(each)[0]) == pattern.matches(each), source
 
 
-@pytest.mark.parametrize("source", [r"(?:ab){e<=1}", r"[[:alpha:]]b", r"\p{Lu}b", r"a*", r"(?=a)", r"a\Kb"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        *(r"(?:ab){e<=1}", r"[[:alpha:]]b", r"\p{Lu}b", r"a*", r"(?=a)", r"a\Kb"),
+        *(r"x[a[:script=greek:]]", r"x[a[:L&:]]", r"\0 1b", "ID\u2028\\d+", "ID\x1c\\d+", "ID\x85\\d+"),
+    ],
+)
 def test_a_pattern_that_only_its_own_library_reads_is_tried_everywhere(source: str) -> None:
-    assert beginnings(source, 0) == b""
+    assert beginnings(source, 0) == beginnings(source, regex.VERBOSE) == b""
     assert StartTable([b"", beginnings("ab", 0)]).starts("cab") == [None, [1]]
+
+
+def test_reading_a_pattern_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert beginnings("ab", regex.ASCII)
+    assert capsys.readouterr().out == ""

@@ -303,3 +303,16 @@ def test_accounts_act_under_their_own_names(
         assert main(["review", "account", "remove", store, "bob"]) == 0
         assert service.get("/api/state", **bearer["bob"]).status == 401
         assert not any(token in service.output() for token in tokens.values())
+
+
+def test_a_store_that_cannot_be_read_is_a_fault_of_the_server(tiny_model: Path, notes: Path, tmp_path: Path) -> None:
+    store = tmp_path / "broken.sqlite"
+    with running(tiny_model, tmp_path, str(notes), "--store", str(store), command="review start") as service:
+        assert service.get("/api/notes?reviewer=kim").status == 200
+        with sqlite3.connect(store) as database:
+            database.execute("ALTER TABLE notes RENAME TO others")
+        database.close()
+        answer = service.get("/api/notes?reviewer=kim")
+        assert answer.status == 503
+        assert str(store) not in str(answer.json)
+        assert "broken.sqlite: cannot be read or written (SQLITE_ERROR)" in service.output()

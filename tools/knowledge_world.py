@@ -1,7 +1,7 @@
 """Tables of what is easily taken for PHI and of names of every origin: our own lists and openly licensed packages.
 
-A list is a file of `knowledge_lists`, an entry a line. An entry of one token goes to the table of words that is named
-after the list, one of several to a table of phrases.
+A list is a file of `knowledge_lists`, an entry a line. Of clinical lists, entries of one token become a table of words
+and longer ones phrases; names are cut into words; professions are all phrases.
 """
 
 import csv

@@ -108,7 +108,10 @@ def _where(row: "KeptNote") -> str:
 
 
 def run_forget(options: argparse.Namespace) -> int:
-    """Delete a patient's records."""
+    """Delete a patient's records.
+
+    Lists the outputs to delete.
+    """
     with opened(options).changing(purge=True) as commit:
         for name, place in commit.forget(options.patient):
             say(f"delete: {name} ({place})")
@@ -174,7 +177,10 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def run_export(options: argparse.Namespace) -> int:
-    """Write the ids of notes and patients beside their pseudonyms."""
+    """Write the ids of notes and patients beside their pseudonyms.
+
+    The table leads back to patients: guard it like the notes.
+    """
     store, file = opened(options), io.StringIO()
     table = csv.writer(file, lineterminator="\n")
     table.writerow(["release", "note", "note_pseudonym", "patient", "patient_pseudonym"])

@@ -1,7 +1,7 @@
 """A cache of compiled patterns: compiling a model's takes a second, reading them a few milliseconds.
 
-Like Python's own compiled modules, an entry depends only on the source and the library's version; it holds nothing of a
-note. If the cache cannot be written, or its file belongs to another user, patterns are compiled.
+Like Python's own compiled modules, an entry depends only on the source and the versions of Python and the library; it
+holds nothing of a note. If the cache cannot be written, or its file belongs to another user, patterns are compiled.
 """
 
 import base64
@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import stat
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -57,7 +58,7 @@ def keep_compiled(source: str, compiled: Compiled) -> None:
 
 
 def _path(source: str) -> Path:
-    named = hashlib.sha256(f"{FORMAT}\0{regex.__version__}\0{source}".encode()).hexdigest()
+    named = hashlib.sha256(f"{FORMAT}\0{sys.version_info[:2]}\0{regex.__version__}\0{source}".encode()).hexdigest()
     return cache_directory() / f"patterns-{named[:32]}.json"
 
 

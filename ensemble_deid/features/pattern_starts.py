@@ -14,12 +14,13 @@ from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
 import numpy as np
+import regex
 
 from ensemble_deid.arrays import Flags
 
 Beginning = tuple[int, ...]
 """Sets of characters, as bits: of the one before the match, then of its first ones; after the last any may follow."""
-FORMAT = 1
+FORMAT = 2
 """To be raised when `beginnings` gives something else."""
 _LENGTH = 5
 _MOST = 400
@@ -42,7 +43,8 @@ _SPACE = _bits([*range(9, 14), 32])
 _MAYBE_SPACE = _SPACE | _bits(range(28, 32))
 _LINE_START = {True: 1 << 10 | _OTHER, False: _OTHER}
 # Of `regex` alone are fuzzy matching and POSIX classes, which `re` reads as plain characters.
-_OF_REGEX = re.compile(r"\{(?!\d*,?\d*\})|\[\^?\[|\[:\^?\w+:\]")
+# So are octal numbers, which blanks end for `re` alone, and white space that only `regex` leaves out where verbose.
+_OF_REGEX = re.compile(r"\{(?!\d*,?\d*\})|\[\^?\[|\[:[^\]]*:\]|\\0|[^\S \t\n\r\v\f]")
 
 _Sets = tuple[int, int]
 """The characters that an item surely matches, and all that it can match."""
@@ -69,11 +71,13 @@ def beginnings(source: str, flags: int) -> bytes:
     if _OF_REGEX.search(source):
         return b""
     try:
-        with warnings.catch_warnings(action="error"):
-            tree = parser.parse(source, flags)
-    except (re.error, Warning, RecursionError, OverflowError):
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            # The number of `regex.ASCII` is that of `re.DEBUG`, which prints; without it more characters count.
+            tree = parser.parse(source, flags & ~regex.ASCII)
+    except (re.error, RecursionError, OverflowError):
         return b""
-    if tree.getwidth()[0] == 0:
+    if warned or tree.getwidth()[0] == 0:
         return b""
     walk = _Walk()
     walk.done |= walk.sequence(tree, tree.state.flags, {(_ALL, _ALL)})
@@ -131,6 +135,7 @@ class _Walk:
 
     def _repeat(self, least: int, most: int, items: Any, flags: int, opened: set[Beginning]) -> set[Beginning]:
         found: set[Beginning] = set()
+        least = min(least, _LENGTH)
         for times in range(min(int(most), least + _LENGTH) + 1):
             if times >= least:
                 found |= opened

@@ -4,7 +4,7 @@ Each scheme says what share of random numbers of its form pass its test (`chance
 in a note has the form, the number is found wherever it stands (`written`). Where every tenth number passes, a name
 before it must say what it is (`_NAMES`); such a number may also be said in words.
 
-Check digits are computed by python-stdnum where it has the scheme. It is loaded when a note has a candidate.
+Check digits are computed by python-stdnum where it has the scheme.
 """
 
 import re

@@ -6,6 +6,7 @@ import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ensemble_deid.deidentify.gate import LEAST_RECALL, check_least_recall
 from ensemble_deid.deidentify.options import RunChoices
 from ensemble_deid.deidentify.replacement import Key
 from ensemble_deid.errors import ConfigError
@@ -39,11 +40,13 @@ class ServiceSettings:
     together: int = 16
     entities: str = ENTITIES[0]
     tokens: Tokens = field(default_factory=Tokens)
-    choices: RunChoices = field(default_factory=RunChoices)
+    choices: RunChoices = field(default_factory=RunChoices, repr=False)
 
     def __post_init__(self) -> None:
-        if "key" not in self.choices:
-            object.__setattr__(self, "choices", {**self.choices, "key": Key.find()})
+        key = self.choices.get("key")
+        key = key if isinstance(key, Key) else Key.find(key)
+        object.__setattr__(self, "choices", {**self.choices, "key": key})
+        check_least_recall(self.choices.get("least_recall", LEAST_RECALL))
         for name, least in (("workers", 1), ("max_body", 1), ("queue", 1), ("together", 1), ("port", 0)):
             if getattr(self, name) < least:
                 raise ConfigError(f"{name} must be at least {least}, not {getattr(self, name)}")

@@ -23,6 +23,7 @@ _NAMES = {
 """The kinds of known identifiers (`kinds.py`) by those of fields."""
 _PATIENT = FieldRule(FieldKind.PSEUDONYM, of="patient")
 _KIND_NAMES = {kind: name for name, kind in KINDS.items()}
+_PLACES = (FieldKind.ZIP, FieldKind.CITY, FieldKind.STATE, FieldKind.COUNTRY)
 _PART = re.compile(r"[^,;\n]+")
 _ZIP = re.compile(r"\d{5}(?:-?\d{4})?")
 _LEAST_CODE = 5
@@ -38,7 +39,7 @@ def labelled(kind: FieldKind, value: str) -> Iterator[tuple[int, int, str]]:
     elif kind is FieldKind.PHONE:
         yield 0, len(value), _type_of_contact(value)
     else:
-        yield 0, len(value), KINDS[_NAMES[kind]].type if kind in _NAMES else kind.name
+        yield 0, len(value), kind.name if kind in _PLACES else KINDS[_NAMES[kind]].type
 
 
 def _of_address(value: str, start: int, end: int, *, first: bool) -> Iterator[tuple[int, int, str]]:

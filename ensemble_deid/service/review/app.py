@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ensemble_deid.corpora.checks import check_file_name
 from ensemble_deid.corpora.formats import format_named
 from ensemble_deid.deidentify.deidentifier import Deidentifier
+from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
 from ensemble_deid.service.processor import Processor
 from ensemble_deid.service.refusal import Refused
@@ -115,7 +116,10 @@ def _export_routes(review: Review) -> APIRouter:
             raise Refused(403, "the export holds everyone's decisions: it is the owners'")
         with review.file.transaction() as database:
             ready = reviewed(database)
-        files = _rendered(ready.documents, format)
+        try:
+            files = _rendered(ready.documents, format)
+        except CorpusError as error:
+            raise Refused(409, str(error)) from None
         counts = {"x-notes": str(len(ready.documents)), "x-unfinished": str(ready.unfinished)}
         counts["x-disputed"] = str(ready.disputed)
         if format == "jsonl":

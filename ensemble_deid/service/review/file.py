@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ensemble_deid.service.review.records import ReviewError
+from ensemble_deid.service.review.records import ReviewError, StoreError
 
 # Marks the databases that are ours ("edRv"); the version is that of the tables below.
 _APPLICATION = 0x65645276
@@ -114,7 +114,7 @@ class ReviewFile:
                     raise
             except sqlite3.OperationalError as error:
                 # Its names are those of the system (disk full, locked), without the values of a statement.
-                raise ReviewError(f"{self.path}: cannot be read or written ({error.sqlite_errorname})") from None
+                raise StoreError(f"{self.path}: cannot be read or written ({error.sqlite_errorname})") from None
 
     def close(self) -> None:
         with self._lock:

@@ -7,11 +7,12 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ensemble_deid.errors import DeidError
 from ensemble_deid.service.app import assemble
 from ensemble_deid.service.guard import HEALTH, Guard
+from ensemble_deid.service.logs import LOG
 from ensemble_deid.service.metrics import Metrics
 from ensemble_deid.service.processor import Processor
+from ensemble_deid.service.review.records import ReviewError, StoreError
 from ensemble_deid.service.settings import ServiceSettings
 
 _TYPES = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
@@ -45,16 +46,23 @@ def make_page_app(
 ) -> ASGIApp:
     """Return the application of a page, `NAME.html`, with its routes; `inside` wraps what the guard lets through.
 
-    Errors of the package, which quote no note, are answered with their message (409).
+    A decision that does not fit the review is answered with the reason (409). A store that cannot be read or written is
+    logged (503); so is any other error, by the guard (500).
     """
     app = assemble(name, [_page_routes(f"{name}.html"), *routers], processor, openapi_url=None)
-    app.add_exception_handler(DeidError, _conflict)
+    app.add_exception_handler(ReviewError, _conflict)
+    app.add_exception_handler(StoreError, _unavailable)
     metrics, open_paths = Metrics(frozenset({HEALTH})), (HEALTH, *PAGE_PATHS)
     return _WithHeaders(Guard(inside(app), settings, processor, metrics, without_token=open_paths, loopback_only=True))
 
 
 async def _conflict(_: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"error": str(error)}, 409)
+
+
+async def _unavailable(_: Request, error: Exception) -> JSONResponse:
+    LOG.error("%s", error)
+    return JSONResponse({"error": "the review's store cannot be read or written: nothing was stored"}, 503)
 
 
 def _page_routes(first: str) -> APIRouter:

@@ -13,6 +13,10 @@ class ReviewError(DeidError):
     """A store that cannot be used, or a decision that does not fit the state of the review; quotes no note."""
 
 
+class StoreError(ReviewError):
+    """A store that could not be read or written, such as on a full disk: no decision of the reviewer is at fault."""
+
+
 Status = Literal["undecided", "accepted", "rejected"]
 SpanKind = Literal["found", "suggested", "added", "disputed"]
 """Where a span comes from: the model found it, it scored below the threshold, a person added it, reviewers differ."""

@@ -11,6 +11,7 @@ from fastapi import Path as InPath
 from pydantic import Field
 from starlette.types import ASGIApp
 
+from ensemble_deid.errors import ModelError, RuleError
 from ensemble_deid.note.document import Document
 from ensemble_deid.service.processor import Processor
 from ensemble_deid.service.refusal import Refused
@@ -60,13 +61,13 @@ class RuleDesk:
         }
 
     def change(self, sha256: str, edit: Callable[[], object]) -> dict[str, Any]:
-        """Change the model and return what the page then shows.
-
-        Raises Refused, ModelError or RuleError where that is not possible.
-        """
+        """Change the model and return what the page then shows. Raises Refused if that is not possible."""
         if rule_approvals(self.model).sha256 != sha256:
             raise Refused(409, "the list has changed since the page was loaded: load it again")
-        edit()
+        try:
+            edit()
+        except (ModelError, RuleError) as error:
+            raise Refused(409, str(error)) from None
         return self.cards()
 
 
