@@ -27,6 +27,9 @@ from ensemble_deid.word_tables import PhraseTable, WordTable, read_word_table, u
 
 WORDS, PHRASES = ".words.gz", ".phrases.gz"
 PREFIX = "knowledge_"
+NAMES = ("given", "surname", "world_given", "world_surname")
+MEDICINE = ("medical", "drug", "device", "abbreviation")
+"""The word tables of names, and those of the words of medicine, as far as a folder has them."""
 _LONGEST_PHRASE = 8
 _TRAINING = "training:"
 PLACES = ("-", "B", "I", "b", "i")

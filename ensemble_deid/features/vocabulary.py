@@ -23,6 +23,7 @@ import numpy as np
 from ensemble_deid.arrays import Flags, Int32s, Int64s
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.columns import AFFIX_LENGTHS, digit_class, short_shape
+from ensemble_deid.features.knowledge import MEDICINE, NAMES, PLACES, PREFIX
 from ensemble_deid.features.table import Column, FeatureTable
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.tags import TagScheme, spans_to_tags
@@ -33,8 +34,7 @@ AFFIXES = tuple(f"{kind}{n}" for n in AFFIX_LENGTHS for kind in ("prefix", "suff
 HEADINGS = ("line_prefix", "field", "section")
 NO_HEADING = "-"
 RARE = "<rare>"
-_PUBLIC_LISTS = ("knowledge_english", "knowledge_medical")
-_NAME_LISTS = ("knowledge_given", "knowledge_surname")
+_PUBLIC_LISTS = ("english", *MEDICINE)
 CALENDAR = frozenset(
     "january february march april may june july august september october november december "
     "jan feb mar apr jun jul aug sep sept oct nov dec "
@@ -132,7 +132,7 @@ def _listed_words(table: FeatureTable) -> Flags:
     """Return which distinct values of the column `word` are public, bool (distinct words,)."""
     word = table["word"]
     always = np.array([_is_public(value) for value in word.values], dtype=bool)
-    return always | (_level(table, _PUBLIC_LISTS) > _level(table, _NAME_LISTS))
+    return always | (_level(table, _PUBLIC_LISTS) > _level(table, NAMES))
 
 
 def _level(table: FeatureTable, lists: Sequence[str]) -> Int64s:
@@ -140,8 +140,8 @@ def _level(table: FeatureTable, lists: Sequence[str]) -> Int64s:
     word = table["word"]
     levels = np.zeros(len(word.values), dtype=np.int64)
     for name in lists:
-        if name in table.names:
-            column = table[name]
+        # A list of the user's may have the name of a table.
+        if PREFIX + name in table.names and (column := table[PREFIX + name]).values != PLACES:
             bins = np.array([0 if value == "-" else int(value) for value in column.values] or [0])
             # The lists' columns depend on the word alone, so that any of its tokens tells.
             levels[word.codes] = np.maximum(levels[word.codes], bins[column.codes])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ensemble_deid.arrays import Floats, Int64s, range_sums
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.features.knowledge import PLACES, PREFIX
+from ensemble_deid.features.knowledge import MEDICINE, NAMES, PLACES, PREFIX
 from ensemble_deid.stacking.candidates import CandidateTable, NamedColumns, collect, maxima
 from ensemble_deid.stacking.net import cast_net
 from ensemble_deid.taggers.base import Proposals
@@ -83,8 +83,8 @@ def list_columns(table: CandidateTable, batch: Batch) -> NamedColumns:
 
     Of a list of words: the mean bin of the candidate's words (`list:`, 0 where the list does not have one) and the
     share of them that it has (`known:`). Of a list of phrases: the share of tokens in a match (`list:`). From the lists
-    of names, English and medical words (`words:`): the share of words that are names and neither common nor medical,
-    of those on neither of the last two lists, by how many bins they are more frequent as names than as English words,
+    of names, English words and medicine (`words:`): the share of words that are names and neither common nor medical,
+    of those on no list of the last two, by how many bins they are more frequent as names than as English words,
     and the bin of the commonest English word.
     """
     lists = [name for name in batch.table.names if name.startswith(PREFIX)]
@@ -105,13 +105,19 @@ def list_columns(table: CandidateTable, batch: Batch) -> NamedColumns:
         columns[f"list:{short}"] = _share(bins[short], first, after, words)
         columns[f"known:{short}"] = _share(bins[short] > 0, first, after, words)
     if {"given", "surname", "english", "medical"} <= set(bins):
-        name_bin, english, medical = np.maximum(bins["given"], bins["surname"]), bins["english"], bins["medical"]
+        english = bins["english"]
+        name_bin, medical = (_highest(bins, lists) for lists in (NAMES, MEDICINE))
         unlisted = is_word & (english == 0) & (medical == 0)
         columns["words:name"] = _share((name_bin > 0) & (english < _COMMON) & (medical == 0), first, after, words)
         columns["words:unlisted"] = _share(unlisted, first, after, words)
         columns["words:more_as_name"] = _share(name_bin - english, first, after, words)
         columns["words:commonest"] = _largest(english, first, after)
     return NamedColumns(tuple(columns), np.stack(list(columns.values()), axis=1))
+
+
+def _highest(bins: Mapping[str, Floats], lists: Sequence[str]) -> Floats:
+    """Return the highest bin of each token on those of the lists that there are."""
+    return np.asarray(np.maximum.reduce([bins[name] for name in lists if name in bins]), dtype=np.float64)
 
 
 def _share(values: NDArray[np.generic], first: Int64s, after: Int64s, size: NDArray[np.generic]) -> Floats:

@@ -4,7 +4,7 @@ Philter (Norgeot et al. 2020) removes every word that is on no list of safe word
 candidates, and the final estimator judges them:
 
 `doubt`   tokens at which the sequence models' mean log odds of PHI are low, but not negligible;
-`unknown` words on no English or medical list, at much lower odds (only where the language has such lists);
+`unknown` words on no list of English or of medicine, at much lower odds (only where the language has such lists);
 `number`  numbers of two and more digits that no measurement explains, and codes of letters and digits, likewise;
 `repeat`  other occurrences, in the same note, of a string that a submodel believes to be PHI;
 `part`    single words of such a string.
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ensemble_deid.arrays import Flags, Int64s
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.features.knowledge import PREFIX as KNOWLEDGE
+from ensemble_deid.features.knowledge import MEDICINE, PREFIX
 from ensemble_deid.stacking.candidates import CandidateTable, NamedColumns, merge_rows
 from ensemble_deid.stacking.sequence_scores import SequenceScores
 from ensemble_deid.taggers.base import Proposals
@@ -153,10 +153,11 @@ def _parts(
 
 
 def _unlisted(batch: Batch, lists: Sequence[str]) -> Flags:
-    """Return which tokens are on none of the lists; no token where one of them is missing."""
-    if not set(lists) <= set(batch.table.names):
+    """Return which tokens are on none of the lists that the language has; no token where it has not the first."""
+    columns = [batch.table[PREFIX + name] for name in lists if PREFIX + name in batch.table.names]
+    if PREFIX + lists[0] not in batch.table.names:
         return np.zeros(len(batch.tokens), dtype=bool)
-    return np.asarray(np.logical_and.reduce([batch.table[name].is_any_of("-") for name in lists]), dtype=bool)
+    return np.asarray(np.logical_and.reduce([column.is_any_of("-") for column in columns]), dtype=bool)
 
 
 KINDS = ("doubt", "unknown", "number", "repeat", "part")
@@ -164,7 +165,7 @@ _DOUBT, _SUSPECT = -6.0, -7.0
 """Least mean log odds of a candidate of the first kind, and of the second and third."""
 _LEAST_TOKENS, _SHARE = 12, 20
 """A note has candidates of the first three kinds at a twentieth of its tokens at most, or at twelve: the likeliest."""
-_LISTS = (KNOWLEDGE + "english", KNOWLEDGE + "medical")
+_LISTS = ("english", *MEDICINE)
 
 
 def alone(columns: NamedColumns) -> Flags:
