@@ -1,8 +1,8 @@
 """A trained ensemble as one object, documents in, spans out; and what other processes need to know of it.
 
 Part of that is the arithmetic of its networks. Single precision on two processors differs in the last digits; bfloat16,
-used where a processor has instructions for it, and eight bits round far more coarsely: a last digit may then move a span
-that is near the threshold over it.
+used where a processor has instructions for it, and eight bits round far more coarsely: a last digit may then take a
+span that is near the threshold over it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
