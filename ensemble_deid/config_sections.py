@@ -290,6 +290,9 @@ class StackConfig(Section):
     mentions: bool = Field(
         False, description="what the submodels think of other places in the note that have a word of the candidate"
     )
+    trees: bool = Field(
+        False, description="boosted trees beside the SVM, which also know how much PHI is near; they need the net"
+    )
     also_without: tuple[str, ...] = Field(
         (),
         description="submodels (several joined by +) that prediction may leave out: for each entry a final estimator "
@@ -322,4 +325,6 @@ class StackConfig(Section):
     def _a_pool_has_a_net(self) -> "StackConfig":
         if self.pool_weight and not self.net:
             raise ConfigError("stack.pool_weight: the scores that are pooled are the net's: set stack.net=true, too")
+        if self.trees and not self.net:
+            raise ConfigError("stack.trees: the trees read the net's scores: set stack.net=true, too")
         return self

@@ -148,7 +148,7 @@ def dataset_of(gold: Document, words: list[int]) -> StackingDataset:
     context = CandidateContext(
         np.zeros((len(words), 8)), {}, counts, counts, groups, groups, NamedColumns.none(len(words))
     )
-    return StackingDataset(table, context, table.is_gold([gold.spans]), len(gold.spans))
+    return StackingDataset(table, context, table.is_gold([gold.spans]), table.is_phi([gold.spans]), len(gold.spans))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@
     rule_approvals.json      approvals of rules
     regex.json tbed.rules tbed.json tbed_initial.json crf.safetensors network.safetensors network.json
     type1.crf.safetensors type2.crf.safetensors ... where a submodel is a model for each type of PHI (`by_type`)
-    stacker.safetensors stacker.json stacker_statistics.safetensors
+    stacker.safetensors stacker.json stacker_statistics.safetensors stacker_trees.safetensors
     stacker_site.json        what the final estimator learned from a site's reviewed notes (`training/learn.py`)
     private/                 what only training and ablations need (`manifest.py`); an exported model lacks it
         manifest.json stacking_dataset.safetensors stacking_dataset.json tbed.1.rules tbed.1.json ...

@@ -85,6 +85,20 @@ class CandidateTable:
         keys = [{span.key for span in spans} for spans in gold]
         return np.array([key in keys[d] for d, key in zip(self.document.tolist(), self.keys(), strict=True)], bool)
 
+    def is_phi(self, gold: Sequence[Sequence[Span]]) -> Flags:
+        """Return whether annotated spans have at least half of each candidate's characters, (n,)."""
+        found = np.zeros(len(self), dtype=bool)
+        for d in np.unique(self.document).tolist():
+            rows = np.flatnonzero(self.document == d)
+            inside = np.zeros(
+                max((span.end for span in gold[d]), default=0) + int(self.end[rows].max()), dtype=np.int64
+            )
+            for span in gold[d]:
+                inside[span.start : span.end] = 1
+            before = np.concatenate([[0], np.cumsum(inside)])
+            found[rows] = 2 * (before[self.end[rows]] - before[self.start[rows]]) >= self.end[rows] - self.start[rows]
+        return found
+
     def has_label(self, labels: Sequence[str]) -> Flags:
         """Return whether each candidate has one of the labels, (n,)."""
         return np.isin(self.label, [k for k, label in enumerate(self.labels) if label in labels])

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.arrays import Floats, Int64s, range_sums
+from ensemble_deid.arrays import Floats, Int64s, log_odds, range_sums
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.knowledge import MEDICINE, NAMES, PLACES, PREFIX
 from ensemble_deid.stacking.candidates import CandidateTable, NamedColumns, collect, maxima
@@ -72,6 +72,38 @@ def _pairs(rows: Int64s, words: Int64s, strength: Floats) -> tuple[Int64s, Int64
     target = np.repeat(np.arange(len(rows)), counts)
     source = np.arange(len(target)) - np.repeat(np.cumsum(counts) - counts, counts) + begins[target]
     return rows[target], rows[source]
+
+
+_NEAR, _LEAST = 40, 1e-4
+
+
+def density_columns(table: CandidateTable, batch: Batch, odds: Floats) -> NamedColumns:
+    """Return how much PHI is around each candidate: the log share of tokens in the note, nearby and in its line.
+
+    `odds` (n,) are each candidate's log odds of PHI. A token counts with the highest probability of a candidate that
+    covers it, the candidate's own tokens do not count. The last column is the note's length in tokens.
+    """
+    first, after = table.token_ranges(batch.tokens)
+    sizes = after - first
+    rows = np.repeat(np.arange(len(table)), sizes)
+    tokens = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + first[rows]
+    expected = maxima((1 / (1 + np.exp(-odds)))[rows], tokens, len(batch.tokens))
+    bounds, line = batch.tokens.document_starts, batch.tokens.line
+    low, high = bounds[table.document], bounds[table.document + 1]
+    breaks = np.flatnonzero(np.diff(line, prepend=line[:1] - 1, append=line[-1:] - 1))
+    place = np.searchsorted(breaks, first, side="right")
+    ranges = {
+        "note": (low, high),
+        "near": (np.maximum(low, first - _NEAR), np.minimum(high, after + _NEAR)),
+        "line": (np.maximum(low, breaks[place - 1]), np.minimum(high, breaks[place])),
+    }
+    own = range_sums(expected, first, after)
+    columns = {
+        f"density:{name}": np.log((range_sums(expected, a, b) - own + 0.5) / (np.maximum(b - a - sizes, 0) + 5))
+        for name, (a, b) in ranges.items()
+    }
+    columns["density:length"] = np.log1p((high - low).astype(np.float64))
+    return NamedColumns(tuple(columns), np.stack(list(columns.values()), axis=1))
 
 
 _COMMON = 6
@@ -177,12 +209,13 @@ def extract_candidates(
     min_confidence: float,
     net: bool,
     mentions: bool = False,
+    density: bool = False,
     lists: Batch | None = None,
 ) -> tuple[CandidateTable, CandidateContext]:
     """Collect the submodels' candidates, with `net` also those that none of them proposes, and their context.
 
-    With `mentions` it has the columns of other mentions. `lists` is the batch as training sees it, with part of the
-    public lists hidden; by default `batch` is taken.
+    With `mentions` it has the columns of other mentions, with `density` those of PHI around. `lists` is the batch as
+    training sees it, with part of the public lists hidden; by default `batch` is taken.
     """
     table = collect(proposals, labels=labels, min_confidence=min_confidence)
     columns = NamedColumns.none(len(table))
@@ -190,6 +223,10 @@ def extract_candidates(
         table, columns = cast_net(table, proposals, batch)
     if mentions:
         columns = columns.beside(mention_columns(table, batch))
+    if density:
+        odds = columns.of_kinds("phi")
+        believed = log_odds(table.highest_confidence(), bound=_LEAST)
+        columns = columns.beside(density_columns(table, batch, odds.mean(axis=1) if odds.shape[1] else believed))
     columns = columns.beside(list_columns(table, lists or batch))
     return table, extract_context(table, batch, columns)
 

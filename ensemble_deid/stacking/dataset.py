@@ -30,14 +30,16 @@ FILES = ARRAYS, KEYS = "stacking_dataset.safetensors", "stacking_dataset.json"
 class StackingDataset:
     """Out-of-fold candidates, one a row, with what the final estimator learns from.
 
-    `correct` bool (n,) is the target: whether a candidate is an annotated span. `n_gold` counts all annotated spans,
-    including those that no submodel proposed. `unseen` are labels that the notes never have (a model that starts from
-    another one keeps its labels): nothing can be learned about their candidates, which are here as rivals of others.
+    `correct` bool (n,) is the target: whether a candidate is an annotated span. `phi` bool (n,) tells whether its text
+    is PHI, whatever its borders and label. `n_gold` counts all annotated spans, including those that no submodel
+    proposed. `unseen` are labels that the notes never have (a model that starts from another one keeps its labels):
+    nothing can be learned about their candidates, which are here as rivals of others.
     """
 
     table: CandidateTable
     context: CandidateContext = field(repr=False)
     correct: Flags
+    phi: Flags
     n_gold: int
     unseen: tuple[str, ...] = ()
 
@@ -47,7 +49,11 @@ class StackingDataset:
     def select(self, rows: Int64s) -> "StackingDataset":
         """Return the dataset of some of the rows, by index; `n_gold` stays that of all notes."""
         return replace(
-            self, table=self.table.select(rows), context=self.context.select(rows), correct=self.correct[rows]
+            self,
+            table=self.table.select(rows),
+            context=self.context.select(rows),
+            correct=self.correct[rows],
+            phi=self.phi[rows],
         )
 
     def without(self, submodels: Sequence[str], *, min_confidence: float) -> "StackingDataset":
@@ -63,7 +69,8 @@ class StackingDataset:
         proposed = chosen.any(axis=1) | ((highest >= min_confidence) & (highest > 0))
         rows = np.flatnonzero(proposed | alone(self.context.more))
         context = replace(self.context, more=self.context.more.without_submodels(submodels)).select(rows)
-        return replace(self, table=narrowed.select(rows), context=context, correct=self.correct[rows])
+        whole = replace(self, table=narrowed.select(rows), context=context, correct=self.correct[rows])
+        return replace(whole, phi=self.phi[rows])
 
     def save(self, directory: Path) -> None:
         table = self.table
@@ -72,6 +79,7 @@ class StackingDataset:
             **{name: getattr(self.context, name) for name in _CONTEXT},
             "more": self.context.more.values,
             "correct": self.correct,
+            "phi": self.phi,
         }
         (directory / ARRAYS).write_bytes(save({name: np.ascontiguousarray(a) for name, a in arrays.items()}))
         content = {
@@ -101,7 +109,8 @@ class StackingDataset:
                 patients=list(content["patients"]),
                 more=NamedColumns(tuple(content["more"]), arrays["more"]),
             )
-            return cls(table, context, arrays["correct"], int(content["n_gold"]), tuple(content.get("unseen", ())))
+            targets = arrays["correct"], arrays["phi"], int(content["n_gold"])
+            return cls(table, context, *targets, tuple(content.get("unseen", ())))
         except (SafetensorError, KeyError, ValueError, TypeError, OverflowError) as error:
             raise ModelError(f"{directory / ARRAYS}: damaged ({type(error).__name__})") from None
 
@@ -114,6 +123,7 @@ def build_stacking_dataset(
     min_confidence: float,
     net: bool = False,
     mentions: bool = False,
+    density: bool = False,
     unseen: tuple[str, ...] = (),
 ) -> StackingDataset:
     """Build the training set from the submodels' out-of-fold proposals for annotated documents.
@@ -127,8 +137,9 @@ def build_stacking_dataset(
         min_confidence=min_confidence,
         net=net,
         mentions=mentions,
+        density=density,
         lists=training_view(batch),
     )
     gold = [document.spans for document in batch.documents]
     n_gold = sum(len({span.key for span in spans}) for spans in gold)
-    return StackingDataset(table, context, table.is_gold(gold), n_gold, unseen)
+    return StackingDataset(table, context, table.is_gold(gold), table.is_phi(gold), n_gold, unseen)

@@ -24,11 +24,12 @@ from ensemble_deid.stacking.search import choose, least_patients, sample_rows
 from ensemble_deid.stacking.sequence_scores import HIGHEST, pooled_with_sequences, single_tokens
 from ensemble_deid.stacking.site_stage import ScoredCandidates, SiteStage
 from ensemble_deid.stacking.svm import Sigmoid, Svm
+from ensemble_deid.stacking.trees import TreePair
 from ensemble_deid.taggers.base import Proposals
 
 SVM, STATISTICS, SETTINGS = "stacker.safetensors", "stacker_statistics.safetensors", "stacker.json"
-SITE = "stacker_site.json"
-"""What the final estimator learned from reviewed notes of a site (`site_stage.py`)."""
+TREES, SITE = "stacker_trees.safetensors", "stacker_site.json"
+"""The trees beside the SVM (`trees.py`), and what was learned from reviewed notes of a site (`site_stage.py`)."""
 _PLAIN = ("threshold", "cv_threshold", "min_confidence", "cv_f1", "net", "mentions", "tokens", "pool_weight")
 """The fields that the settings hold as they are."""
 
@@ -47,7 +48,8 @@ class Stacker:
     `threshold` is the one in use: `cv_threshold`, chosen by cross-validation, unless the configuration or
     `experiments/thresholds.py` set another. Of the labels `unseen` it has learned nothing: in place of a probability,
     their candidates have the highest confidence of a submodel. `pool_weight` is that of the sequence models in a
-    candidate's score (`sequence_scores.py`). `site` corrects the scores by what was learned from a site's notes.
+    candidate's score (`sequence_scores.py`), where there are no `trees` (`trees.py`). `site` corrects the scores by
+    what was learned from a site's notes.
     """
 
     submodels: tuple[str, ...]
@@ -64,6 +66,7 @@ class Stacker:
     tokens: bool = False
     unseen: tuple[str, ...] = ()
     pool_weight: float = 0.0
+    trees: TreePair | None = None
     site: SiteStage | None = None
 
     @classmethod
@@ -90,6 +93,10 @@ class Stacker:
         rows = sample_rows(judged, config.stack.fit_candidates, rng)
         with one_thread():
             svm = Svm.fit(features[rows], correct[rows], chosen.settings)
+        trees = None
+        if config.stack.trees:
+            targets = {"correct": correct[judged], "phi": dataset.phi[judged]}
+            trees = TreePair.fit(chosen.own, features[judged], **targets)
         stacker = cls(
             table.submodels,
             table.labels,
@@ -105,6 +112,7 @@ class Stacker:
             tokens=config.stack.tokens,
             unseen=dataset.unseen,
             pool_weight=config.stack.pool_weight,
+            trees=trees,
         )
         probability = table.highest_confidence()
         probability[judged] = chosen.probability
@@ -149,11 +157,15 @@ class Stacker:
             min_confidence=self.min_confidence,
             net=self.net,
             mentions=self.mentions,
+            density=self.trees is not None,
         )
         features = candidate_features(table, context, self.statistics)
         probability = self.sigmoid.probability(self.svm.decision_function(features))
-        pooled = pooled_with_sequences(probability, context.more, self.pool_weight)
-        return ScoredCandidates(table, self.svm.standardised(features), probability, pooled)
+        if self.trees is not None:
+            rank, score = self.trees.judged(probability, features)
+        else:
+            rank, score = probability, pooled_with_sequences(probability, context.more, self.pool_weight)
+        return ScoredCandidates(table, self.svm.standardised(features), rank, score)
 
     def predict(
         self,
@@ -185,8 +197,10 @@ class Stacker:
             "sigmoid": [self.sigmoid.slope, self.sigmoid.offset],
             **{name: getattr(self, name) for name in _PLAIN},
             "unseen": list(self.unseen),
-            **({"site": True} if self.site is not None else {}),
+            **{name: True for name in ("trees", "site") if getattr(self, name) is not None},
         }
+        if self.trees is not None:
+            (directory / _of(TREES, variant)).write_bytes(self.trees.to_bytes())
         if self.site is not None:
             (directory / _of(SITE, variant)).write_text(self.site.to_json(), encoding="utf-8")
         (directory / _of(SETTINGS, variant)).write_text(json.dumps(content, indent=1), encoding="utf-8")
@@ -212,7 +226,9 @@ class Stacker:
             weight = float(content.get("pool_weight", 0.0))
             if not 0 <= weight <= 1:
                 raise ValueError("a weight is not a number")
-            site = None
+            trees = site = None
+            if content.get("trees", False):
+                trees = TreePair.of_file(directory / _of(TREES, variant), features=len(svm.mean))
             if content.get("site", False):
                 learned = (directory / _of(SITE, variant)).read_text(encoding="utf-8")
                 site = SiteStage.from_json(learned, features=len(svm.mean))
@@ -231,6 +247,7 @@ class Stacker:
                 tokens=bool(content.get("tokens", False)),
                 unseen=tuple(content.get("unseen", ())),
                 pool_weight=weight,
+                trees=trees,
                 site=site,
             )
         except ConfigError as error:

@@ -183,6 +183,7 @@ def _fit(
         min_confidence=options.min_confidence,
         net=options.net,
         mentions=options.mentions,
+        density=options.trees,
         unseen=tuple(label for label in labels if label not in annotated),
     )
     stacker, probability = Stacker.fit_and_score(dataset, config=config, progress=progress)
