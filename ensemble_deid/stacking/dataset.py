@@ -22,7 +22,7 @@ from ensemble_deid.stacking.context import KINDS, CandidateContext, extract_cand
 from ensemble_deid.stacking.net import alone
 from ensemble_deid.taggers.base import Proposals
 
-_CONTEXT = ("form", "string", "elsewhere")
+_CONTEXT, _TARGETS = ("form", "string", "elsewhere"), ("correct", "phi")
 FILES = ARRAYS, KEYS = "stacking_dataset.safetensors", "stacking_dataset.json"
 
 
@@ -78,8 +78,7 @@ class StackingDataset:
             **{name: getattr(table, name) for name in COLUMNS},
             **{name: getattr(self.context, name) for name in _CONTEXT},
             "more": self.context.more.values,
-            "correct": self.correct,
-            "phi": self.phi,
+            **{name: getattr(self, name) for name in _TARGETS},
         }
         (directory / ARRAYS).write_bytes(save({name: np.ascontiguousarray(a) for name, a in arrays.items()}))
         content = {
@@ -109,8 +108,9 @@ class StackingDataset:
                 patients=list(content["patients"]),
                 more=NamedColumns(tuple(content["more"]), arrays["more"]),
             )
-            targets = arrays["correct"], arrays["phi"], int(content["n_gold"])
-            return cls(table, context, *targets, tuple(content.get("unseen", ())))
+            targets = {name: arrays[name] for name in _TARGETS}
+            unseen = tuple(content.get("unseen", ()))
+            return cls(table, context, **targets, n_gold=int(content["n_gold"]), unseen=unseen)
         except (SafetensorError, KeyError, ValueError, TypeError, OverflowError) as error:
             raise ModelError(f"{directory / ARRAYS}: damaged ({type(error).__name__})") from None
 
@@ -142,4 +142,5 @@ def build_stacking_dataset(
     )
     gold = [document.spans for document in batch.documents]
     n_gold = sum(len({span.key for span in spans}) for spans in gold)
-    return StackingDataset(table, context, table.is_gold(gold), table.is_phi(gold), n_gold, unseen)
+    targets = {"correct": table.is_gold(gold), "phi": table.is_phi(gold)}
+    return StackingDataset(table, context, **targets, n_gold=n_gold, unseen=unseen)

@@ -131,7 +131,7 @@ def choose(dataset: StackingDataset, features: Floats, *, config: Config, progre
     threshold, f1 = _best_of(dataset.table, probability, dataset.correct, dataset.n_gold)
     shown = "undefined" if f1 is None else f"{100 * f1:.2f}"
     progress(f"stacker: C+ {best.c_positive:g}, C- {best.c_negative:g}, gamma {best.gamma:g}, CV F1 {shown}")
-    return Chosen(best, sigmoid, threshold, f1, own, probability)
+    return Chosen(best, sigmoid, threshold, f1, own=own, probability=probability)
 
 
 def _judged_by_trees(
