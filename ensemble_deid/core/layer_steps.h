@@ -67,7 +67,7 @@ INLINE floats NAME(gelu)(floats given)
     return given * (above * x / below + 1.0f) * 0.5f;
 }
 
-/* As `rounded` of quantisation.py. */
+/* As `round_vectors` of quantisation.py. */
 TARGET static void NAME(round_row)(const float *row, size_t n, uint8_t *digits, float *scale, int32_t *zero)
 {
     floats least = {0}, most = {0};

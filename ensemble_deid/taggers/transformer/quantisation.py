@@ -52,7 +52,7 @@ def round_rows(rows: Array) -> tuple[Array, Array]:
     return np.rint(rows / scale[:, None]).astype(np.int8), scale
 
 
-def rounded(vectors: Array) -> tuple[Array, Array]:
+def round_vectors(vectors: Array) -> tuple[Array, Array]:
     """Return vectors (n, width) as whole numbers, 256 steps from their least to their largest, and the steps (n, 1).
 
     0 stays 0, so that the least is at most 0 and the largest at least.
@@ -73,7 +73,7 @@ class EightBitLinear:
 
     def __call__(self, vectors: Array) -> Array:
         """Return (n, outputs) of vectors (n, inputs)."""
-        numbers, steps = rounded(vectors)
+        numbers, steps = round_vectors(vectors)
         # Sums of whole numbers, exact up to 2 ** 24.
         found: Array = numbers @ self.weight.T
         found *= steps
