@@ -20,7 +20,8 @@ from ensemble_deid.note.overlaps import Covered
 from ensemble_deid.word_tables import listed_words
 
 _RUN = re.compile(r"[^\W\d_]+|\d+")
-_LISTED = ("drug", "device", "eponym", "abbreviation", "institution_short", "medical")
+DRUG = "drug"
+_LISTED = (DRUG, "device", "eponym", "abbreviation", "institution_short", "medical")
 _WARD = re.compile(r"(?:ward|unit|floor|bay|bed|room|icu|nicu|picu|er|ed|or|theat(?:re|er)|clinic|wing|pod)\Z", re.I)
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)\b", re.I)
 NUMBER, ORDINAL, WARD, NAME, OTHER = "number", "ordinal", "ward", "given name or surname", "other"
