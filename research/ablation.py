@@ -86,7 +86,9 @@ def rows_of(dataset: StackingDataset, config: Config) -> Iterator[Row]:
     """Yield a name, the candidates and their scores, of the whole stack, then without each part."""
     least, names = config.stack.min_confidence, dataset.table.submodels
     rules = [name for name in names if not row_of(name).has_marginals]
-    unpooled = config.model_copy(update={"stack": config.stack.model_copy(update={"pool_weight": 0.0})})
+
+    def changed(**settings: object) -> Config:
+        return config.model_copy(update={"stack": config.stack.model_copy(update=settings)})
 
     def fitted(name: str, part: StackingDataset, own: Config = config) -> Row:
         # Only their columns matter: `choose` counts the statistics without each fold.
@@ -98,7 +100,10 @@ def rows_of(dataset: StackingDataset, config: Config) -> Iterator[Row]:
     yield "mean log odds, no SVM", dataset, mean_log_odds(dataset)
     lonely = dataset.without([name for name in names if name != names[-1]], min_confidence=least)
     yield f"{names[-1]} alone", lonely, mean_log_odds(lonely)
-    yield fitted("without pooling", dataset, unpooled)
+    if config.stack.trees:
+        yield fitted("without the trees", dataset, changed(trees=False))
+        yield fitted("without PHI around", without_kinds(dataset, "density"))
+    yield fitted("without trees and pooling", dataset, changed(trees=False, pool_weight=0.0))
     for gone in [*([name] for name in names), rules]:
         yield fitted(f"without {' and '.join(gone)}", dataset.without(gone, min_confidence=least))
     yield fitted("without the net", without_kinds(dataset, "net"))
