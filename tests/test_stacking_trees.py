@@ -79,7 +79,7 @@ def slow_density(table: CandidateTable, text: str, odds: list[float]) -> list[li
         chosen = (
             range(len(tokens)),
             range(max(0, first - 40), min(len(tokens), after + 40)),
-            [k for k in range(len(tokens)) if lines[k] == lines[first]],
+            [k for k in range(len(tokens)) if lines[first] <= lines[k] <= lines[after - 1]],
         )
         others = [[k for k in some if k not in own] for some in chosen]
         rows.append(
@@ -92,11 +92,14 @@ def slow_density(table: CandidateTable, text: str, odds: list[float]) -> list[li
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=120).filter(lambda words: set(words) != {"\n"}), st.data())
 def test_density_counts_the_phi_around(words: list[str], data: st.DataObject) -> None:
     text = " ".join(words)
-    spans, at = [], 0
-    for word in words:
-        if word != "\n" and data.draw(st.booleans()):
-            spans.append(Span(at, at + len(word), "DATE", 0.5))
-        at += len(word) + 1
+    places = [k for k, word in enumerate(words) if word != "\n"]
+    starts = [len(" ".join(words[:k])) + (k > 0) for k in range(len(words))]
+    spans = [
+        Span(starts[a], starts[b] + len(words[b]), "DATE", 0.5)
+        for a, b in data.draw(st.lists(st.tuples(*[st.sampled_from(places)] * 2), max_size=9))
+        if a <= b
+    ]
+    spans = sorted(set(spans))
     table = collect({"crf": Proposals((tuple(spans),), (tuple(spans),))}, labels=SCHEME.labels)
     odds = data.draw(st.lists(st.floats(-9, 9), min_size=len(table), max_size=len(table)))
     batch = plain_batch([Document("a", text)], patterns=NO_PATTERNS, split_lines=True)

@@ -78,7 +78,7 @@ _NEAR, _LEAST = 40, 1e-4
 
 
 def density_columns(table: CandidateTable, batch: Batch, odds: Floats) -> NamedColumns:
-    """Return how much PHI is around each candidate: the log share of tokens in the note, nearby and in its line.
+    """Return how much PHI is around each candidate: the log share of tokens in the note, nearby and in its lines.
 
     `odds` (n,) are each candidate's log odds of PHI. A token counts with the highest probability of a candidate that
     covers it, the candidate's own tokens do not count. The last column is the note's length in tokens.
@@ -91,11 +91,11 @@ def density_columns(table: CandidateTable, batch: Batch, odds: Floats) -> NamedC
     bounds, line = batch.tokens.document_starts, batch.tokens.line
     low, high = bounds[table.document], bounds[table.document + 1]
     breaks = np.flatnonzero(np.diff(line, prepend=line[:1] - 1, append=line[-1:] - 1))
-    place = np.searchsorted(breaks, first, side="right")
+    opens, closes = (breaks[np.searchsorted(breaks, at, side="right") - k] for at, k in ((first, 1), (after - 1, 0)))
     ranges = {
         "note": (low, high),
         "near": (np.maximum(low, first - _NEAR), np.minimum(high, after + _NEAR)),
-        "line": (np.maximum(low, breaks[place - 1]), np.minimum(high, breaks[place])),
+        "line": (np.maximum(low, opens), np.minimum(high, closes)),
     }
     own = range_sums(expected, first, after)
     columns = {
