@@ -107,7 +107,8 @@ class KeyStatistics:
     def to_bytes(self) -> bytes:
         arrays: dict[str, NDArray[Any]] = {"prior": np.array([self.prior])}
         for kind, table in self.counts.items():
-            arrays |= {**table.keys.to_arrays(kind), f"{kind}.pairs": table.pairs}
+            smallest = np.min_scalar_type(int(table.pairs.max(initial=0)))
+            arrays |= {**table.keys.to_arrays(kind), f"{kind}.pairs": table.pairs.astype(smallest)}
         return to_file_bytes(arrays)
 
     @classmethod
