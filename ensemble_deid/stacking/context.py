@@ -99,11 +99,17 @@ def density_columns(table: CandidateTable, batch: Batch, odds: Floats) -> NamedC
     }
     own = range_sums(expected, first, after)
     columns = {
-        f"density:{name}": np.log((range_sums(expected, a, b) - own + 0.5) / (np.maximum(b - a - sizes, 0) + 5))
+        f"density:{name}": np.log((_sums(expected, a, b) - own + 0.5) / (np.maximum(b - a - sizes, 0) + 5))
         for name, (a, b) in ranges.items()
     }
     columns["density:length"] = np.log1p((high - low).astype(np.float64))
     return NamedColumns(tuple(columns), np.stack(list(columns.values()), axis=1))
+
+
+def _sums(values: Floats, first: Int64s, after: Int64s) -> Floats:
+    """Return what `range_sums` does; a range that many rows have, such as a note, is summed once."""
+    ranges, which = np.unique(np.stack([first, after], axis=1), axis=0, return_inverse=True)
+    return range_sums(values, ranges[:, 0], ranges[:, 1])[which.reshape(-1)]
 
 
 _COMMON = 6

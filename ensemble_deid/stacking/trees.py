@@ -99,7 +99,7 @@ class BoostedTrees:
         n = len(self.feature)
         own = np.arange(n)
         later = (self.left > own) & (self.right > own) | (self.left == own) & (self.right == own)
-        columns = (self.threshold, self.left, self.right, self.value)
+        columns = (self.feature, self.threshold, self.left, self.right, self.value)
         inside = all(column.shape == (n,) for column in columns) and self.base.shape == (1,) and self.roots.ndim == 1
         if not inside or not later.all() or (np.concatenate([self.left, self.right, self.roots]) >= n).any():
             raise ValueError("the nodes do not fit each other")
