@@ -21,7 +21,7 @@ from ensemble_deid.reproducible import MARK
 from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.layers import Array, Weights, gelu
 from ensemble_deid.taggers.transformer.arrays import (
-    EIGHT_BITS,
+    SINGLE,
     ArrayClassifier,
     _Layer,
     check_stored,
@@ -79,17 +79,16 @@ def test_it_computes_what_the_library_computes(
     windows = Windows(ids, case, gap, features, mask)
     found = ArrayClassifier(theirs.weights, config).score(windows)
     np.testing.assert_allclose(found[mask], theirs.score(windows)[mask], atol=1e-4, rtol=1e-4)
-    # In eight bits what the weights are multiplied with is rounded, too: by numpy as by the core.
+    # In eight bits, too, the arithmetic is that of the weights restored; the compiled core rounds to 15 bits.
     stored = quantise(theirs.weights)
     restored = TorchClassifier.from_weights(stored, config, 7, [3, 4], device="cpu")
     check_stored(stored, classifier_shapes(config, 7, [3, 4]))
-    compiled = ArrayClassifier(stored, config).score(windows)[mask]
-    monkeypatch.setenv(SWITCH, "none")
-    in_eight = ArrayClassifier(stored, config)
-    assert in_eight.arithmetic == EIGHT_BITS
-    found = in_eight.score(windows)[mask]
-    np.testing.assert_allclose(found, restored.score(windows)[mask], atol=0.3, rtol=0.1)
-    np.testing.assert_allclose(found, compiled, atol=0.03, rtol=0.03)
+    for near, how in ((3e-3, "8 by 15 bits, compiled" if LEVELS else SINGLE), (1e-4, SINGLE)):
+        network_in_eight = ArrayClassifier(stored, config)
+        assert network_in_eight.arithmetic == how
+        found = network_in_eight.score(windows)
+        np.testing.assert_allclose(found[mask], restored.score(windows)[mask], atol=near, rtol=near)
+        monkeypatch.setenv(SWITCH, "none")
 
 
 @needs_core
@@ -101,10 +100,7 @@ def test_the_core_computes_a_layer_for_each_window_by_itself(pieces: int, level:
     layer = CompiledLayer(weights, 2, 1e-12, level=level)
     layer(found, mask)
     _Layer(weights, 2, 1e-12)(expected, mask)
-    # A number near a half may be rounded the other way, which moves its piece by a step.
-    moved = np.abs(found - expected)[mask].max(axis=1)
-    assert np.median(moved) < 1e-5
-    assert moved.max() < 0.02
+    np.testing.assert_allclose(found[mask], expected[mask], atol=5e-3)
     alone = state[1:, : mask[1].sum()].copy()
     pickle.loads(pickle.dumps(layer))(alone, np.ones(alone.shape[:2], dtype=bool))
     assert np.array_equal(alone[0], found[1, : mask[1].sum()])

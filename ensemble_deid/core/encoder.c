@@ -101,9 +101,8 @@ static uintptr_t lay_out(memory *at, uintptr_t place, const layer *with, size_t 
         *parts[k].part = (float *)place;
         place += parts[k].count * sizeof(float);
     }
-    at->zeros = (int32_t *)place;
-    at->digits = (uint8_t *)(at->zeros + ROWS);
-    return (uintptr_t)(at->digits + ROWS * 2 * most);
+    at->digits = (uint8_t *)place;
+    return place + ROWS * 2 * most;
 }
 
 static int run(int level, const layer *with, float *state, size_t pieces)

@@ -34,7 +34,6 @@ typedef struct {
     float *between;  /* (ROWS, width) */
     float *spread;   /* (ROWS, inner) */
     float *scales;   /* (ROWS,) */
-    int32_t *zeros;  /* (ROWS,) */
     float *keys;     /* (width of a head, pieces rounded up to STEP) */
     float *weights;  /* (4, pieces rounded up to STEP) */
     uint8_t *digits; /* (ROWS, 2 * the larger of width and inner) */

@@ -1,8 +1,8 @@
 /* The steps of a layer, for one set of instructions. layer.c defines NAME(x), TARGET, LANES (numbers in a register),
    ROWS_AT_ONCE, OUTPUTS_AT_ONCE and
 
-   NAME(store_rounded)(row, k, numbers, zero): put LANES numbers of 0 to 255 at place k of a row, `zero` standing for 0;
-   NAME(products)(rows, zeros, packed, inputs, sums): multiply ROWS_AT_ONCE such rows by OUTPUTS_AT_ONCE outputs. */
+   NAME(store_rounded)(row, n, k, numbers): put LANES whole numbers at place k of a row of n, of 2 * n bytes;
+   NAME(products)(rows, packed, inputs, sums): multiply ROWS_AT_ONCE such rows by OUTPUTS_AT_ONCE outputs. */
 
 #define INLINE TARGET static inline __attribute__((always_inline))
 #define floats NAME(floats_type)
@@ -67,23 +67,18 @@ INLINE floats NAME(gelu)(floats given)
     return given * (above * x / below + 1.0f) * 0.5f;
 }
 
-/* As `round_vectors` of quantisation.py. */
-TARGET static void NAME(round_row)(const float *row, size_t n, uint8_t *digits, float *scale, int32_t *zero)
+/* Round n numbers to whole ones of at most 127 * 128 times the scale. */
+TARGET static void NAME(round_row)(const float *row, size_t n, uint8_t *digits, float *scale)
 {
-    floats least = {0}, most = {0};
+    const float most = 127 * 128;
+    floats found = NAME(all)(1e-12f);
+    for (size_t k = 0; k < n; k += LANES)
+        found = NAME(larger)((floats)((ints)NAME(load)(row + k) & 0x7fffffff), found);
+    float largest = NAME(largest_of)(found), factor = most / largest;
+    *scale = largest / most;
     for (size_t k = 0; k < n; k += LANES) {
-        least = NAME(smaller)(NAME(load)(row + k), least);
-        most = NAME(larger)(NAME(load)(row + k), most);
-    }
-    float low = -NAME(largest_of)(-least), range = NAME(largest_of)(most) - low;
-    range = range > LEAST_RANGE ? range : LEAST_RANGE;
-    float factor = 255 / range;
-    *scale = range / 255;
-    *zero = (int32_t)__builtin_rintf(-low * factor);
-    for (size_t k = 0; k < n; k += LANES) {
-        ints whole = (ints)(NAME(load)(row + k) * factor + TO_WHOLE) - (ints)NAME(all)(TO_WHOLE) + *zero;
-        ints large = whole > 255;
-        NAME(store_rounded)(digits, k, (whole & ~large) | (large & 255), *zero);
+        ints whole = (ints)(NAME(load)(row + k) * factor + TO_WHOLE) - (ints)NAME(all)(TO_WHOLE);
+        NAME(store_rounded)(digits, n, k, whole);
     }
 }
 
@@ -109,17 +104,14 @@ INLINE void NAME(multiply)(const matrix *by, const float *given, size_t rows, co
 {
     size_t n = by->inputs, width = by->outputs;
     for (size_t r = 0; r < rows; r++)
-        NAME(round_row)(given + r * n, n, at->digits + 2 * r * n, at->scales + r, at->zeros + r);
+        NAME(round_row)(given + r * n, n, at->digits + 2 * r * n, at->scales + r);
     for (size_t begin = 0; begin < width; begin += OUTPUTS_AT_ONCE)
         for (size_t low = 0; low < rows; low += ROWS_AT_ONCE) {
             const uint8_t *digits[ROWS_AT_ONCE];
-            int32_t zeros[ROWS_AT_ONCE];
             float sums[ROWS_AT_ONCE][OUTPUTS_AT_ONCE];
-            for (size_t i = 0; i < ROWS_AT_ONCE; i++) {
-                size_t r = low + i < rows ? low + i : rows - 1;
-                digits[i] = at->digits + 2 * r * n, zeros[i] = at->zeros[r];
-            }
-            NAME(products)(digits, zeros, by->packed + begin / GROUP * GROUP_BYTES(n) + begin % GROUP * 4, n, sums);
+            for (size_t i = 0; i < ROWS_AT_ONCE; i++)
+                digits[i] = at->digits + 2 * (low + i < rows ? low + i : rows - 1) * n;
+            NAME(products)(digits, by->packed + begin / GROUP * GROUP_BYTES(n) + begin % GROUP * 4, n, sums);
             for (size_t r = low; r < low + ROWS_AT_ONCE && r < rows; r++)
                 for (size_t k = begin; k < begin + OUTPUTS_AT_ONCE && k < width; k += LANES) {
                     floats found = NAME(load)(sums[r - low] + k - begin) * at->scales[r];

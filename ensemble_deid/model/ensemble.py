@@ -1,8 +1,8 @@
 """A trained ensemble as one object, documents in, spans out; and what other processes need to know of it.
 
-Part of that is the arithmetic of its networks. Single precision on two processors differs in the last digits; bfloat16,
-used where a processor has instructions for it, and eight bits round far more coarsely: a last digit may then take a
-span that is near the threshold over it.
+Part of that is the arithmetic of its networks. Single precision on two processors differs in the last digits. Eight
+bits and bfloat16 round far more coarsely, and are used where a processor has instructions for them: a span near the
+threshold may then be found on one machine alone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

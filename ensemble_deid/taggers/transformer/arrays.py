@@ -21,13 +21,13 @@ from ensemble_deid.taggers.layers import (
     look_up,
     under,
 )
-from ensemble_deid.taggers.transformer.compiled_layer import NORMS, CompiledLayer, in_eight_bits, matrices
+from ensemble_deid.taggers.transformer.compiled_layer import NORMS, CompiledLayer, matrices
 from ensemble_deid.taggers.transformer.pieces import CASES, GAPS
-from ensemble_deid.taggers.transformer.quantisation import SCALE, EightBitLinear, dequantise, is_scale, restored
+from ensemble_deid.taggers.transformer.quantisation import SCALE, dequantise, is_scale, restored
 from ensemble_deid.taggers.transformer.scoring import Windows
 
 MOST_LAYERS = 100
-SINGLE, EIGHT_BITS = "single precision", "eight bits"
+SINGLE = "single precision"
 _PLAIN: Mapping[str, Any] = {
     "model_type": "bert",
     "hidden_act": "gelu",
@@ -98,7 +98,7 @@ class ArrayClassifier:
         layers = [under(weights, f"encoder.encoder.layer.{k}") for k in range(int(config["num_hidden_layers"]))]
         kind = CompiledLayer if all(CompiledLayer.fits(layer, self._heads) for layer in layers) else _Layer
         self._layers = [kind(layer, self._heads, eps) for layer in layers]
-        self.arithmetic = EIGHT_BITS if all(map(in_eight_bits, layers)) else SINGLE
+        self.arithmetic = SINGLE if kind is _Layer else "8 by 15 bits, compiled"
         self._scores = Linear(under(single, "scores"))
 
     def score(self, windows: Windows) -> Array:
@@ -119,11 +119,9 @@ class ArrayClassifier:
 
 class _Layer:
     def __init__(self, weights: Weights, heads: int, eps: float) -> None:
-        self._heads = heads
-        stored = in_eight_bits(weights)
-        product, given = (EightBitLinear, weights) if stored else (Linear, dequantise(weights))
-        self._looks, self._seen, self._inner, self._outer = (product(one) for one in matrices(given))
-        self._first, self._second = (LayerNorm(under(weights, f"{name}.LayerNorm"), eps=eps) for name in NORMS)
+        self._heads, single = heads, dequantise(weights)
+        self._looks, self._seen, self._inner, self._outer = (Linear(one) for one in matrices(single))
+        self._first, self._second = (LayerNorm(under(single, f"{name}.LayerNorm"), eps=eps) for name in NORMS)
 
     def __call__(self, state: Array, mask: Flags) -> None:
         """Write what the layer gives for windows over `state`, (batch, pieces, width)."""

@@ -1,7 +1,7 @@
 """A layer of BERT in the compiled core: its weights stay in eight bits.
 
-What they are multiplied with is rounded to eight bits, too. Products are whole numbers and exact, so that a window's
-result does not depend on other windows, or on the instructions that the processor has.
+What they are multiplied with is rounded to 15 bits, which moves probabilities by some 1e-5. Products are whole numbers
+and exact, so that a window's result does not depend on other windows.
 """
 
 import numpy as np
@@ -25,11 +25,6 @@ def matrices(weights: Weights) -> list[Weights]:
     return [joined, *(under(weights, f"{name}.dense") for name in ("attention.output", "intermediate", "output"))]
 
 
-def in_eight_bits(weights: Weights) -> bool:
-    """Return whether all matrices are stored in eight bits."""
-    return all(value.dtype == np.int8 for value in weights.values() if value.ndim == 2)
-
-
 class CompiledLayer:
     """A layer for which `fits` is true."""
 
@@ -48,8 +43,9 @@ class CompiledLayer:
     def fits(weights: Weights, heads: int) -> bool:
         """Return whether the core computes such a layer here; not where arithmetic is pinned to older processors."""
         inner, width = weights["intermediate.dense.weight"].shape
+        stored = all(value.dtype == np.int8 for value in weights.values() if value.ndim == 2)
         sizes = width % (_LANES * heads) == inner % _LANES == 0
-        return in_eight_bits(weights) and sizes and has_core() and bool(_core.levels()) and not is_pinned()
+        return stored and sizes and has_core() and bool(_core.levels()) and not is_pinned()
 
     def __call__(self, state: Array, mask: Flags) -> None:
         """Write what the layer gives for windows over `state`, (batch, pieces, width); padding comes last."""

@@ -1,7 +1,7 @@
 """Weights in eight bits: a matrix as whole numbers from -127 to 127, with one scale for each of its rows.
 
 A quarter of the size of single precision, half of half precision (symmetric quantisation, as in Zafrir et al. 2019).
-In a layer, what they are multiplied with is rounded, too: each vector to whole numbers of its own scale.
+Prediction restores them to single precision, so that only the rounding remains.
 """
 
 import numpy as np
@@ -12,7 +12,6 @@ SCALE = ".scale"
 """What stands at the end of the name of a matrix's scales."""
 _LARGEST = 127
 _LEAST_SCALE = 1e-12
-_STEPS = np.float32(255)
 
 
 def quantise(weights: Weights) -> dict[str, Array]:
@@ -50,33 +49,3 @@ def round_rows(rows: Array) -> tuple[Array, Array]:
     """Return a matrix as int8, and the scale of each row, (rows,)."""
     scale = np.maximum(np.abs(rows).max(axis=1, initial=0), np.float32(_LEAST_SCALE)) / np.float32(_LARGEST)
     return np.rint(rows / scale[:, None]).astype(np.int8), scale
-
-
-def round_vectors(vectors: Array) -> tuple[Array, Array]:
-    """Return vectors (n, width) as whole numbers, 256 steps from their least to their largest, and the steps (n, 1).
-
-    0 stays 0, so that the least is at most 0 and the largest at least.
-    """
-    low = np.minimum(vectors.min(axis=1, keepdims=True, initial=0), np.float32(0))
-    high = np.maximum(vectors.max(axis=1, keepdims=True, initial=0), np.float32(0))
-    spread = np.maximum(high - low, np.float32(_LEAST_SCALE))
-    factor = _STEPS / spread
-    zero = np.rint(-low * factor)
-    return np.minimum(np.rint(vectors * factor), _STEPS - zero), spread / _STEPS
-
-
-class EightBitLinear:
-    """A product of vectors with weights in eight bits, and a bias, as the compiled core computes it."""
-
-    def __init__(self, weights: Weights) -> None:
-        self.weight, self.scale, self.bias = (single(weights[name]) for name in ("weight", "weight" + SCALE, "bias"))
-
-    def __call__(self, vectors: Array) -> Array:
-        """Return (n, outputs) of vectors (n, inputs)."""
-        numbers, steps = round_vectors(vectors)
-        # Sums of whole numbers, exact up to 2 ** 24.
-        found: Array = numbers @ self.weight.T
-        found *= steps
-        found *= self.scale
-        found += self.bias
-        return found
