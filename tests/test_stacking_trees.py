@@ -56,7 +56,7 @@ def test_one_class_has_no_trees(target: Flags) -> None:
 
 
 def slow_density(table: CandidateTable, text: str, odds: list[float]) -> list[list[float]]:
-    """Count over the tokens of a note whose tokens stand between blanks, a line break being white space alone."""
+    """Compute the columns of a note of words and line breaks, each between blanks, token by token."""
     tokens, lines, at, line = [], [], 0, 0
     for word in text.split(" "):
         if word == "\n":

@@ -233,7 +233,9 @@ def _row(name: str, point: Mapping[str, Any]) -> tuple[str, ...]:
 def _making(manifest: Manifest) -> str:
     members = ", ".join(manifest.config.get("submodels", ()))
     packages = ", ".join(f"{name} {version}" for name, version in manifest.packages.items())
+    trees = " with boosted trees" if manifest.config.get("stack", {}).get("trees") else ""
     return (
         f"- submodels: {members}; seed {manifest.config.get('seed')}, {manifest.config.get('folds')} folds\n"
+        f"- final estimator: a support vector machine{trees}\n"
         f"- ensemble_deid {manifest.ensemble_deid}, {packages}"
     )

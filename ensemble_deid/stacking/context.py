@@ -49,10 +49,7 @@ def mention_columns(table: CandidateTable, batch: Batch) -> NamedColumns:
 
 def _words(table: CandidateTable, batch: Batch) -> tuple[Int64s, Int64s]:
     """Return candidates, by row, and the words that they have, both (n,); a number stands for a word of one note."""
-    first, after = table.token_ranges(batch.tokens)
-    sizes = after - first
-    rows = np.repeat(np.arange(len(table)), sizes)
-    tokens = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + first[rows]
+    rows, tokens = _own_tokens(*table.token_ranges(batch.tokens))
     long = batch.tokens.end - batch.tokens.start >= _LEAST_CHARACTERS
     counted = (long & ~batch.table["case"].is_any_of("none"))[tokens]
     rows, tokens = rows[counted], tokens[counted]
@@ -61,6 +58,13 @@ def _words(table: CandidateTable, batch: Batch) -> tuple[Int64s, Int64s]:
     # A candidate that has a word twice has it once.
     found = np.unique(np.stack([words, rows], axis=1), axis=0)
     return found[:, 1], found[:, 0]
+
+
+def _own_tokens(first: Int64s, after: Int64s) -> tuple[Int64s, Int64s]:
+    """Return rows, and one by one the tokens that they have, both (n,)."""
+    sizes = after - first
+    rows = np.repeat(np.arange(len(first)), sizes)
+    return rows, np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + first[rows]
 
 
 def _pairs(rows: Int64s, words: Int64s, strength: Floats) -> tuple[Int64s, Int64s]:
@@ -84,9 +88,8 @@ def density_columns(table: CandidateTable, batch: Batch, odds: Floats) -> NamedC
     covers it, the candidate's own tokens do not count. The last column is the note's length in tokens.
     """
     first, after = table.token_ranges(batch.tokens)
+    rows, tokens = _own_tokens(first, after)
     sizes = after - first
-    rows = np.repeat(np.arange(len(table)), sizes)
-    tokens = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + first[rows]
     expected = maxima((1 / (1 + np.exp(-odds)))[rows], tokens, len(batch.tokens))
     bounds, line = batch.tokens.document_starts, batch.tokens.line
     low, high = bounds[table.document], bounds[table.document + 1]

@@ -29,7 +29,7 @@ from ensemble_deid.taggers.base import Proposals
 
 SVM, STATISTICS, SETTINGS = "stacker.safetensors", "stacker_statistics.safetensors", "stacker.json"
 TREES, SITE = "stacker_trees.safetensors", "stacker_site.json"
-"""The trees beside the SVM (`trees.py`), and what was learned from reviewed notes of a site (`site_stage.py`)."""
+"""The trees beside the SVM (`trees.py`), and the correction learned from a site's reviewed notes (`site_stage.py`)."""
 _PLAIN = ("threshold", "cv_threshold", "min_confidence", "cv_f1", "net", "mentions", "tokens", "pool_weight")
 """The fields that the settings hold as they are."""
 
@@ -46,10 +46,10 @@ class Stacker:
     """The final estimator, fitted to the candidates of a fixed set of submodels.
 
     `threshold` is the one in use: `cv_threshold`, chosen by cross-validation, unless the configuration or
-    `experiments/thresholds.py` set another. Of the labels `unseen` it has learned nothing: in place of a probability,
+    `model threshold` set another. Of the labels `unseen` it has learned nothing: in place of a probability,
     their candidates have the highest confidence of a submodel. `pool_weight` is that of the sequence models in a
-    candidate's score (`sequence_scores.py`), where there are no `trees` (`trees.py`). `site` corrects the scores by
-    what was learned from a site's notes.
+    candidate's score (`sequence_scores.py`), where there are no `trees` (`trees.py`). `site` corrects the
+    scores for one site.
     """
 
     submodels: tuple[str, ...]

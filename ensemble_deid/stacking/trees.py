@@ -55,7 +55,7 @@ class BoostedTrees:
 
     @classmethod
     def fit(cls, features: Floats, target: Flags) -> "BoostedTrees":
-        """Learn a target of rows (n, features). With one class only there are no trees."""
+        """Learn to predict a target (n,) from features (n, features). A target of one class gives no trees."""
         share = float(np.clip(target.mean() if len(target) else 0.5, _BOUND, 1 - _BOUND))
         trees: list[Any] = []
         base = np.log([share / (1 - share)])
