@@ -28,16 +28,16 @@ _THRESHOLDS = tuple(k / 100 for k in range(5, 96, 5))
 class Chosen:
     """The result of the search: SVM settings, sigmoid, and by cross-validation the best threshold and its F1.
 
-    That F1 is slightly optimistic: settings and threshold were chosen on it. `own` (n,) is the probability that an SVM
-    and statistics give a candidate whose group they did not see, and `probability` the score that comes of it, with the
-    trees or the sequence models where it is so configured.
+    That F1 is slightly optimistic: settings and threshold were chosen on it. `svm` (n,) is the probability of each
+    candidate by an SVM and statistics that did not see its group, and `probability` the score that comes of it, with
+    the trees or the sequence models where it is so configured.
     """
 
     settings: SvmSettings
     sigmoid: Sigmoid
     cv_threshold: float
     cv_f1: float | None
-    own: Floats
+    svm: Floats
     probability: Floats
 
 
@@ -123,19 +123,20 @@ def choose(dataset: StackingDataset, features: Floats, *, config: Config, progre
     for fold, values in zip(numbers, in_processes(tasks, jobs=config.jobs), strict=True):
         decisions[folds == fold] = values
     sigmoid = Sigmoid.fit(decisions, dataset.correct)
-    own = sigmoid.probability(decisions)
-    rank, score = own, pooled_with_sequences(own, dataset.context.more, options.pool_weight)
+    svm = sigmoid.probability(decisions)
     if options.trees:
-        rank, score = _judged_by_trees(dataset, features, own, folds, config=config)
+        rank, score = _judged_by_trees(dataset, features, svm, folds, config=config)
+    else:
+        rank, score = svm, pooled_with_sequences(svm, dataset.context.more, options.pool_weight)
     probability = suppressed_scores(rank, score, dataset.table)
     threshold, f1 = _best_of(dataset.table, probability, dataset.correct, dataset.n_gold)
     shown = "undefined" if f1 is None else f"{100 * f1:.2f}"
     progress(f"stacker: C+ {best.c_positive:g}, C- {best.c_negative:g}, gamma {best.gamma:g}, CV F1 {shown}")
-    return Chosen(best, sigmoid, threshold, f1, own=own, probability=probability)
+    return Chosen(best, sigmoid, threshold, f1, svm=svm, probability=probability)
 
 
 def _judged_by_trees(
-    dataset: StackingDataset, features: Floats, own: Floats, folds: Int64s, *, config: Config
+    dataset: StackingDataset, features: Floats, svm: Floats, folds: Int64s, *, config: Config
 ) -> tuple[Floats, Floats]:
     """Return the rank and the score that trees give the candidates of each fold, which learned from the others.
 
@@ -143,19 +144,19 @@ def _judged_by_trees(
     """
     numbers, least = np.unique(folds).tolist(), least_patients(config)
     tasks = (
-        delayed(_judged)(nested, own, dataset.correct, dataset.phi, folds == fold)
+        delayed(_judged)(nested, svm, dataset.correct, dataset.phi, folds == fold)
         for fold in numbers
         for nested in [_without_fold(dataset, features, folds == fold, least=least)]
     )
-    rank, score = np.zeros(len(own)), np.zeros(len(own))
+    rank, score = np.zeros(len(svm)), np.zeros(len(svm))
     for fold, judged in zip(numbers, in_processes(tasks, jobs=config.jobs), strict=True):
         rank[folds == fold], score[folds == fold] = judged
     return rank, score
 
 
-def _judged(features: Floats, own: Floats, correct: Flags, phi: Flags, held_out: Flags) -> tuple[Floats, Floats]:
-    trees = TreePair.fit(own[~held_out], features[~held_out], correct=correct[~held_out], phi=phi[~held_out])
-    return trees.judged(own[held_out], features[held_out])
+def _judged(features: Floats, svm: Floats, correct: Flags, phi: Flags, held_out: Flags) -> tuple[Floats, Floats]:
+    trees = TreePair.fit(svm[~held_out], features[~held_out], correct=correct[~held_out], phi=phi[~held_out])
+    return trees.judged(svm[held_out], features[held_out])
 
 
 def _search(

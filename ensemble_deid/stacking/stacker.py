@@ -96,7 +96,7 @@ class Stacker:
         trees = None
         if config.stack.trees:
             targets = {"correct": correct[judged], "phi": dataset.phi[judged]}
-            trees = TreePair.fit(chosen.own, features[judged], **targets)
+            trees = TreePair.fit(chosen.svm, features[judged], **targets)
         stacker = cls(
             table.submodels,
             table.labels,
