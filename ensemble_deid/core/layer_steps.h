@@ -7,6 +7,7 @@
 #define INLINE TARGET static inline __attribute__((always_inline))
 #define floats NAME(floats_type)
 #define ints NAME(ints_type)
+#define VECTORS (STEP / LANES)
 
 INLINE floats NAME(load)(const float *from) { return *(const NAME(floats_anywhere) *)from; }
 INLINE void NAME(store)(float *to, floats value) { *(NAME(floats_anywhere) *)to = value; }
@@ -129,22 +130,25 @@ INLINE void NAME(multiply)(const matrix *by, const float *given, size_t rows, co
 INLINE void NAME(look)(const float *const *query, const memory *at, size_t pieces, size_t wide, size_t head, float *totals)
 {
     static const int32_t numbers[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    ints places;
-    __builtin_memcpy(&places, numbers, sizeof places);
+    ints places[VECTORS];
+    __builtin_memcpy(places, numbers, sizeof places);
     const floats never = NAME(all)(-1e30f);
     floats most[4] = {never, never, never, never};
-    for (size_t low = 0; low < wide; low += LANES) {
-        floats found[4] = {{0}};
-        for (size_t d = 0; d < head; d++) {
-            floats key = NAME(load)(at->keys + d * wide + low);
-            UNROLL for (int i = 0; i < 4; i++)
-                found[i] += key * query[i][d];
-        }
-        ints there = places < (int32_t)pieces - (int32_t)low;
-        UNROLL for (int i = 0; i < 4; i++) {
-            found[i] = NAME(choose)(there, found[i], never);
-            most[i] = NAME(larger)(found[i], most[i]);
-            NAME(store)(at->weights + i * wide + low, found[i]);
+    for (size_t low = 0; low < wide; low += STEP) {
+        floats found[4][VECTORS] = {{{0}}};
+        for (size_t d = 0; d < head; d++)
+            UNROLL for (int v = 0; v < VECTORS; v++) {
+                floats key = NAME(load)(at->keys + d * wide + low + v * LANES);
+                UNROLL for (int i = 0; i < 4; i++)
+                    found[i][v] += key * query[i][d];
+            }
+        UNROLL for (int v = 0; v < VECTORS; v++) {
+            ints there = places[v] < (int32_t)pieces - (int32_t)low;
+            UNROLL for (int i = 0; i < 4; i++) {
+                floats value = NAME(choose)(there, found[i][v], never);
+                most[i] = NAME(larger)(value, most[i]);
+                NAME(store)(at->weights + i * wide + low + v * LANES, value);
+            }
         }
     }
     UNROLL for (int i = 0; i < 4; i++) {
@@ -175,16 +179,18 @@ TARGET static void NAME(attend)(const layer *with, size_t pieces, const memory *
             for (size_t i = 0; i < 4; i++)
                 query[i] = queries + (low + i < pieces ? low + i : pieces - 1) * 3 * width;
             NAME(look)(query, at, pieces, wide, head, totals);
-            for (size_t d = 0; d < head; d += LANES) {
-                floats found[4] = {{0}};
-                for (size_t j = 0; j < pieces; j++) {
-                    floats value = NAME(load)(values + j * 3 * width + d);
-                    UNROLL for (int i = 0; i < 4; i++)
-                        found[i] += value * at->weights[i * wide + j];
-                }
+            for (size_t d = 0; d < head; d += STEP) {
+                floats found[4][VECTORS] = {{{0}}};
+                for (size_t j = 0; j < pieces; j++)
+                    UNROLL for (int v = 0; v < VECTORS; v++) {
+                        floats value = NAME(load)(values + j * 3 * width + d + v * LANES);
+                        UNROLL for (int i = 0; i < 4; i++)
+                            found[i][v] += value * at->weights[i * wide + j];
+                    }
                 UNROLL for (size_t i = 0; i < 4; i++)
-                    if (low + i < pieces)
-                        NAME(store)(at->context + (low + i) * width + h * head + d, found[i] / totals[i]);
+                    UNROLL for (int v = 0; v < VECTORS; v++)
+                        if (low + i < pieces)
+                            NAME(store)(at->context + (low + i) * width + h * head + d + v * LANES, found[i][v] / totals[i]);
             }
         }
     }
@@ -214,6 +220,7 @@ TARGET static void NAME(compute_layer)(const layer *with, float *state, size_t p
 #undef INLINE
 #undef floats
 #undef ints
+#undef VECTORS
 #undef LANES
 #undef NAME
 #undef TARGET
