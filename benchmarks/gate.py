@@ -40,6 +40,27 @@ Bitte Marcumar pausieren und am Freitag wieder ansetzen.
 Zustand nach Schlaganfall vor zwei Jahren mit Restparese rechts.
 Appetit gut, Stuhlgang regelmäßig, Schlaf gestört.
 Verlegung auf die Intensivstation wegen respiratorischer Insuffizienz.""".split("\n")
+SHORTHAND = """\
+wbc hgb plt wnl; cxr neg
+wbc 5.2 hgb 13 plt wnl cxr neg
+htn dm2 copd chf
+pt c/o sob cp x2d
+heent perrla eomi neck supple
+abd soft nt nd bs pos
+a/p: cont abx f/u cxr
+npo ivf abx prn
+nkda pmh htn hld
+rrr no m/r/g ctab
+uop adeq foley d/c
+amb w/ walker tol diet
+vss afeb, lungs cta bilat
+bmp cbc lft ua pending
+hx cabg 2v, ef 40
+s/p lap chole pod2
+neuro cn intact mae
+rx sent cvs f/u prn
+ekg nsr no st chg
+dvt ppx lovenox sq""".split("\n")
 FRENCH = """\
 La patiente se plaint de toux et de fièvre depuis trois jours.
 Respiration libre, pupilles isocores.
@@ -86,6 +107,7 @@ def made(notes: Iterable[Document], seed: int) -> Mapping[str, list[str]]:
         ],
         "German sentences": GERMAN,
         "French sentences": FRENCH,
+        "English shorthand": SHORTHAND,
     }
 
 

@@ -33,7 +33,7 @@ _LEAST_DISTINCT = 2
 # Shares of words on no list. In demo dev: 33% at most, of small words 39%, of long ones 31%; of letters by lot 98%.
 _MOST_LACKING, _MOST_SMALL_LACKING, _LEAST_LACKING = 0.4, 0.5, 2
 _MANY_LACKING, _LEAST_LONG, _MOST_LONG_LACKING = 6, 3, 0.67
-# Listed words for each that English lacks, in a text with hardly a number; terse shorthand (`wbc hgb plt wnl`), too.
+# Listed words for each that English lacks, in a text with hardly a number.
 _FEW_LISTED, _FEW_DIGITS = 0.5, 0.1
 # Listed words that make a note English, for a model of another language.
 _LEAST_WORDS, _ENGLISH = 3, 0.4

@@ -104,14 +104,6 @@ _COGNATES = frozenset("a he hospital in me no normal patient test".split())
 _WORD = re.compile(r"[^\W\d_]+")
 _LEAST_WORDS, _LEAST_DISTINCT, _LEAST_SHARE, _LEAST_RATIO = 50, 8, 0.05, 1.2
 _LEAST_LETTERS, _LONG = 3, 6
-# Stems of international nonproprietary names (WHO), which lists of words lack, and some older endings.
-_DRUG = re.compile(
-    r"(?:acin|adol|afil|alol|am[io]de|amol|apine|artan|astine|atadine|azine|azole|azosin|bactam|barbital|caine|cillin|"
-    r"citabine|coxib|cycline|darone|dipine|dopa|dronate|drine|entan|erone|etine|fenac|fibrate|flozin|formin|gliptin|"
-    r"glitazone|grel|imod|imus|kinra|lactone|lam|lukast|mab|[mt]icin|mycin|nazid|nib|nidine|olol|olone|onide|oxetine|"
-    r"pamil|parin|penem|phylline|platin|poetin|pressin|pril|profen|quine?|relin|rubicin|semide|setron|sone|statin|"
-    r"stigmine|taxel|terol|thiazide|tidine|tide|triptan|triptyline|tropium|v[iu]r|vudine|xaban|zepam|zolamide)$"
-)
 _OF_TRAINING = 0.05
 
 
@@ -203,8 +195,7 @@ def _telling_words(languages: frozenset[str]) -> tuple[tuple[str, frozenset[str]
 class EnglishWords:
     """How many different words of three letters or more a text has, and how many public lists of English have, or lack.
 
-    Names of drugs are told by their endings. Words of other languages count as lacking, names of public lists as
-    neither. `small`, `small_lacking` and `accented` (lacking, with other letters than English has) count words without
+    Words of other languages count as lacking, names of public lists as neither. `small`, `small_lacking` and `accented` (lacking, with other letters than English has) count words without
     a capital alone, but all where the text is in capitals throughout; `long` and `long_lacking` those of six letters.
     """
 
@@ -220,16 +211,13 @@ class EnglishWords:
 
 def english_words(text: str) -> EnglishWords:
     """Count the words of a text that English has and lacks. Raises ConfigError where the lists are not installed."""
-    english, medical, given, surname = map(listed_words, ("english", "medical", "given", "surname"))
+    tables = [listed_words(name) for name in ("english", "medical", "abbreviation", "drug")]
+    given, surname = listed_words("given"), listed_words("surname")
     capitals = text.isupper()
     found = {match[0] for match in _WORD.finditer(text) if len(match[0]) >= _LEAST_LETTERS}
     words = {word.lower() for word in found}
     small = {word.lower() for word in found if capitals or not word[0].isupper()}
-    listed = {
-        word
-        for word in words
-        if (word in english or word in medical or _DRUG.search(word)) and word not in _NOT_ENGLISH
-    }
+    listed = {word for word in words - _NOT_ENGLISH if any(word in table for table in tables)}
     lacking = {word for word in words - listed if word in _NOT_ENGLISH or (word not in given and word not in surname)}
     return EnglishWords(
         words=len(words),
