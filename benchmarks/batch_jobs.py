@@ -26,6 +26,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import psutil
 
 from ensemble_deid import Config, read_corpus, train
+from ensemble_deid.cli.terminal import as_script
 
 _FEW = 16
 _INTERVAL = 0.2
@@ -129,6 +130,7 @@ def measure_memory(folder: Path, sizes: Sequence[int]) -> None:
         print(f"{size:>9,} notes: {run.main:7.1f} s of the processor, {run.gigabytes:.3f} GB", flush=True)
 
 
+@as_script
 def main() -> None:
     """Parse and measure."""
     parser = argparse.ArgumentParser(description="Processes and memory of `deidentify`.")
@@ -149,4 +151,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -15,6 +15,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.evaluation.compare import compare
 from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.evaluation.render.html.page import render_report
@@ -68,6 +69,7 @@ def seconds(work: Callable[[], object]) -> float:
     return min(times)
 
 
+@as_script
 def main() -> int:
     """Print a line for each measurement and return 1 when a limit is passed."""
     rng = np.random.default_rng(0)

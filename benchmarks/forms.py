@@ -13,11 +13,13 @@ import html
 import quopri
 import random
 import re
+import sys
 import urllib.parse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ensemble_deid import Deidentifier, Document, read_corpus
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.note.reading import read
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tokens import tokenize
@@ -352,6 +354,7 @@ def _covered(spans: Sequence[Span], length: int) -> bytearray:
     return covered
 
 
+@as_script
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -377,4 +380,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

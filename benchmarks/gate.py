@@ -13,10 +13,12 @@ import base64
 import gzip
 import random
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from ensemble_deid import Document, read_corpus
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.deidentify.gate import Gate
 
 GERMAN = """\
@@ -132,6 +134,7 @@ def held(gate: Gate, texts: Iterable[str]) -> Counter[str]:
     return counts
 
 
+@as_script
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -155,4 +158,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

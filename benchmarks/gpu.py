@@ -12,6 +12,7 @@ final estimator remain there anyway.
 
 import argparse
 import itertools
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,6 +21,7 @@ from typing import Any
 import torch
 
 from ensemble_deid import read_corpus
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.config import NeuralConfig, TransformerConfig
 from ensemble_deid.features.batch import Batch, plain_batch, with_lexicon
 from ensemble_deid.features.lexicon import learn_lexicon
@@ -72,6 +74,7 @@ def measure(name: str, tokens: int, device: str, fit: Callable[[Epochs], object]
     print(f"| {name} | {tokens:,} | {epochs.seconds:.1f} | {tokens / epochs.seconds:,.0f} | {memory} |", flush=True)
 
 
+@as_script
 def main() -> None:
     """Train both and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -103,4 +106,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

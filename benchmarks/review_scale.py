@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.service.review.edits import Search, decide, find_hits, finish
@@ -46,6 +47,7 @@ def timed(what: str, function: Callable[[], object]) -> None:
     print(f"| {what} | {1000 * min(times):.0f} |", flush=True)
 
 
+@as_script
 def main() -> None:
     """Fill a store and print the table."""
     size = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
@@ -75,4 +77,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -36,6 +36,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ensemble_deid import read_corpus
+from ensemble_deid.cli.terminal import as_script
 
 MARKER = "Zyxwvutsr"
 MAX_BODY = 100_000
@@ -408,6 +409,7 @@ def latencies(host: str, port: int, process: int, words: int, clients: int, seco
     return f"| {words:,} | {clients} | {figures} | {len(times):,} | {refused.total()} |"
 
 
+@as_script
 def main() -> None:
     """Start servers, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -426,4 +428,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, concat, expr, lit
 
 from ensemble_deid import Columns, Config, read_corpus, train
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.deidentify.replacement import Key
 from ensemble_deid.integrations.spark import deidentify
 
@@ -55,6 +56,7 @@ def measure(spark: SparkSession, model: str, size: int, folder: str) -> tuple[fl
     return time.perf_counter() - begun, processor_seconds(os.getpid()) - used
 
 
+@as_script
 def main() -> None:
     """Print seconds in all and milliseconds a note, of the clock and of the processor, for each size."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -88,4 +90,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

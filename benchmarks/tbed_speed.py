@@ -8,6 +8,7 @@ meets both; ratios are of medians. Both start from strings: words, initial tags 
 
 import argparse
 import statistics
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from nltk.tag.brill import Pos, Word
 from nltk.tbl.template import Template as NltkTemplate
 from tbed_corpus import TEMPLATES_30, TEMPLATES_60, TaggedCorpus, generate, meddocan
 
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.features.table import Column
 from ensemble_deid.taggers.tbed import Rule, RuleApplier, Template, learn_rules, parse_templates
 
@@ -136,6 +138,7 @@ def corpora(generated_only: bool) -> list[Callable[[int], TaggedCorpus]]:
     return [generate] if notes is None else [generate, notes.first]
 
 
+@as_script
 def main() -> None:
     """Run everything and print one line a figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -156,4 +159,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

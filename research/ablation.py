@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from ensemble_deid.arrays import Floats, log_odds
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import ModelError
@@ -145,6 +146,7 @@ def cell(notes: Sequence[Document], own: Sequence[Document], whole: Sequence[Doc
     return f"{value} ({' ['.join(difference_cells(change)[:2])}])"
 
 
+@as_script
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print a row for each part left out."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -172,4 +174,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

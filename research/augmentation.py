@@ -8,11 +8,13 @@ the number of steps is the same. Recall is that of `submodel_recall.py`.
 
 import argparse
 import os
+import sys
 import time
 from dataclasses import replace
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.config import load_config
 from ensemble_deid.corpora.augment import CHANGES, augment_corpus
 from ensemble_deid.corpora.read import read_corpus
@@ -21,6 +23,7 @@ from ensemble_deid.training.training_notes import sample_sites
 from research.submodel_recall import BOUNDS, curve_of, recalls_on
 
 
+@as_script
 def main() -> None:
     """Train once for each change and print a row of each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -49,4 +52,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -18,6 +18,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from ensemble_deid.atomic import remove_stale
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.config import Config, load_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import DeidError
@@ -96,6 +97,7 @@ def _ends(low: float | None, high: float | None, sign: str = "") -> str:
     return "undefined" if low is None or high is None else f"{100 * low:{sign}.2f} to {100 * high:{sign}.2f}"
 
 
+@as_script
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train, and print the table as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -9,10 +9,12 @@ files of the model a planted name stands.
 
 import argparse
 import math
+import sys
 import tempfile
 from pathlib import Path
 from statistics import mean, median
 
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.config import load_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.model.directory import save_model
@@ -21,6 +23,7 @@ from ensemble_deid.training.train import train
 from research.canaries import exposures, invent_names, plant
 
 
+@as_script
 def main() -> None:
     """Train, rank, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -57,4 +60,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

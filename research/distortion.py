@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ensemble_deid import DeidentificationResult, Deidentifier, Document, RunOptions, read_corpus
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.deidentify.one_pass import finish_together
 from ensemble_deid.errors import DeidError
 from ensemble_deid.keys import Key
@@ -133,6 +134,7 @@ def report(name: str, gold: Sequence[Document], predicted: Sequence[Document], s
     sys.stdout.write("\n".join(lines) + "\n")
 
 
+@as_script
 def main(arguments: Sequence[str] | None = None) -> int:
     """Predict once for each corpus, and print."""
     parser = argparse.ArgumentParser(description="What surrogates on false alarms do to the medicine of notes.")
@@ -142,14 +144,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--per-site", metavar="N", type=int)
     parser.add_argument("--min-score", metavar="N", type=float, action="append")
     options = parser.parse_args(arguments)
-    try:
-        model = Deidentifier.load(options.model)
-        for name in options.notes:
-            gold = drawn(read_corpus(name).documents, sites=options.sites.split(","), per_site=options.per_site)
-            report(name, gold, model.predict(gold), options.min_score or SCORES)
-    except DeidError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
+    model = Deidentifier.load(options.model)
+    for name in options.notes:
+        gold = drawn(read_corpus(name).documents, sites=options.sites.split(","), per_site=options.per_site)
+        report(name, gold, model.predict(gold), options.min_score or SCORES)
     return 0
 
 

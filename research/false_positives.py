@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ensemble_deid import Deidentifier, Document, read_corpus
-from ensemble_deid.errors import DeidError
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.note.digits import percent
 from ensemble_deid.note.folding import unaccented
 from ensemble_deid.note.overlaps import Covered
@@ -51,18 +51,15 @@ def counted(gold: Sequence[Document], found: Sequence[Document]) -> Iterator[tup
                 yield class_of(note.text, *match.span()), phi.overlaps(*match.span())
 
 
+@as_script
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print a row for each class."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("notes", nargs="+")
     options = parser.parse_args(arguments)
-    try:
-        gold = [note for source in options.notes for note in read_corpus(source, gold=True).documents]
-        found = Deidentifier.load(options.model).predict(gold)
-    except DeidError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
+    gold = [note for source in options.notes for note in read_corpus(source, gold=True).documents]
+    found = Deidentifier.load(options.model).predict(gold)
     counts = Counter(counted(gold, found))
     sys.stdout.write("| class | found | not PHI | precision |\n| --- | ---: | ---: | ---: |\n")
     for name in CLASSES:

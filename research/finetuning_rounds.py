@@ -24,10 +24,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.config import Config, load_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.deidentify.deidentifier import Deidentifier
-from ensemble_deid.errors import CorpusError, DeidError
+from ensemble_deid.errors import CorpusError
 from ensemble_deid.evaluation.bootstrap import paired_difference
 from ensemble_deid.evaluation.error_list import worst_notes
 from ensemble_deid.evaluation.views import count_view
@@ -100,6 +101,7 @@ def row(name: str, answer: Notes, of_first: Notes, dev: Notes, n: int) -> str:
     return f"| {name} | {n} | {' | '.join(cells)} | {change} |"
 
 
+@as_script
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train what is not there yet, and print the table."""
     parser = argparse.ArgumentParser(description="Rounds of learning from the notes with most errors.")
@@ -117,11 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int)
     parser.add_argument("--resume", action="store_true")
     options = parser.parse_args(arguments)
-    try:
-        return run_rounds(options)
-    except DeidError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
+    return run_rounds(options)
 
 
 def run_rounds(options: argparse.Namespace) -> int:

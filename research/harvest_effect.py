@@ -16,9 +16,9 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.deidentify.deidentifier import Deidentifier
-from ensemble_deid.errors import DeidError
 from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.features.patterns import PatternSet
 from ensemble_deid.model.additions import InclusionList
@@ -58,6 +58,7 @@ def show(name: str, gold: Sequence[Document], found: Sequence[Document]) -> None
     print(f"{name:<16}" + "".join(f"{cell:>17}" for cell in cells), flush=True)
 
 
+@as_script
 def main(arguments: Sequence[str] | None = None) -> int:
     """Harvest, predict twice, drop what the list names, print."""
     parser = argparse.ArgumentParser(description="What harvested patterns and sentences change on other notes.")
@@ -69,35 +70,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sentence-patients", type=int, default=10)
     parser.add_argument("--submodels", help="of the model, such as regex,tbed,crf,neural")
     options = parser.parse_args(arguments)
-    try:
-        train, notes = read_corpus(options.train).documents, read_corpus(options.notes).documents
-        harvest = harvest_patterns(train, HarvestLimits(options.min_patients, options.min_occurrences))
-        sentences = frequent_sentences(train, min_patients=options.sentence_patients)
-        inclusion = InclusionList(frozenset(sentence for sentence, _ in sentences.patients), "")
-        submodels = options.submodels.split(",") if options.submodels else None
-        model = Deidentifier.load(options.model, submodels=submodels)
-        hits = count_hits(harvest.patterns, notes).values()
+    train, notes = read_corpus(options.train).documents, read_corpus(options.notes).documents
+    harvest = harvest_patterns(train, HarvestLimits(options.min_patients, options.min_occurrences))
+    sentences = frequent_sentences(train, min_patients=options.sentence_patients)
+    inclusion = InclusionList(frozenset(sentence for sentence, _ in sentences.patients), "")
+    submodels = options.submodels.split(",") if options.submodels else None
+    model = Deidentifier.load(options.model, submodels=submodels)
+    hits = count_hits(harvest.patterns, notes).values()
+    print(
+        f"{len(harvest.patterns)} patterns of {len(harvest.templates)} templates, {len(sentences.patients)} sentences"
+    )
+    print(f"held-out folds of TRAIN: {harvest.elsewhere.found} spans, {harvest.elsewhere.wrong} wrong")
+    print(f"NOTES: {sum(h.found for h in hits)} spans, {sum(h.wrong for h in hits)} wrong")
+    print(f"{'':<16}" + "".join(f"{name:>17}" for name in FIGURES))
+    for name, ensemble in (("neither", model.ensemble), ("patterns", with_patterns(model.ensemble, harvest))):
+        found = Deidentifier(ensemble).predict(notes)
+        show(name, notes, found)
+        both = "inclusion list" if name == "neither" else "both"
+        show(both, notes, [inclusion.apply(document)[0] for document in found])
+        effect = inclusion_effect(inclusion, notes, found)
         print(
-            f"{len(harvest.patterns)} patterns of {len(harvest.templates)} templates, "
-            f"{len(sentences.patients)} sentences"
+            f"{'':<16} {effect.sentences} of {effect.all_sentences} sentences listed, {effect.dropped} spans "
+            f"dropped, {effect.annotated} of them PHI",
+            flush=True,
         )
-        print(f"held-out folds of TRAIN: {harvest.elsewhere.found} spans, {harvest.elsewhere.wrong} wrong")
-        print(f"NOTES: {sum(h.found for h in hits)} spans, {sum(h.wrong for h in hits)} wrong")
-        print(f"{'':<16}" + "".join(f"{name:>17}" for name in FIGURES))
-        for name, ensemble in (("neither", model.ensemble), ("patterns", with_patterns(model.ensemble, harvest))):
-            found = Deidentifier(ensemble).predict(notes)
-            show(name, notes, found)
-            both = "inclusion list" if name == "neither" else "both"
-            show(both, notes, [inclusion.apply(document)[0] for document in found])
-            effect = inclusion_effect(inclusion, notes, found)
-            print(
-                f"{'':<16} {effect.sentences} of {effect.all_sentences} sentences listed, {effect.dropped} spans "
-                f"dropped, {effect.annotated} of them PHI",
-                flush=True,
-            )
-    except DeidError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
     return 0
 
 

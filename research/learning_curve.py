@@ -8,10 +8,12 @@ tokens (`submodel_recall.py`); the full stack is higher, but takes too long for 
 
 import argparse
 import os
+import sys
 import time
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.config import load_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.note.digits import percent
@@ -19,6 +21,7 @@ from ensemble_deid.training.training_notes import sample_sites
 from research.submodel_recall import BOUNDS, curve_of, recalls_on
 
 
+@as_script
 def main() -> None:
     """Train once for each number of sites and print a row of each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -43,4 +46,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -10,12 +10,14 @@ counted in the cell.
 
 import argparse
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.config import Config, load_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import ModelError
@@ -64,6 +66,7 @@ def cell(counts: Sequence[tuple[Counts, Counts] | None]) -> str:
     return f"{shown} ({refused} refused)" if refused else shown
 
 
+@as_script
 def main() -> None:
     """Print a Markdown table, a row for each system, a column for each number of notes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -85,4 +88,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -18,6 +18,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.training.training_notes import sample_sites
@@ -107,6 +108,7 @@ def steps(out: Path) -> Iterator[tuple[str, list[str]]]:
     yield "ahmed", ["compare-encoders", f"{out / 'ahmed.jsonl'}", "--dev", dev, *seed, "--out", f"{out / 'encoders'}"]
 
 
+@as_script
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the steps that have no output yet."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -8,9 +8,11 @@ each note once.
 """
 
 import argparse
+import sys
 from pathlib import Path
 from statistics import mean
 
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.evaluation.curve import trace_curve
 from ensemble_deid.evaluation.operating_points import find_point
@@ -66,6 +68,7 @@ def misses(gold: list[Document], system: list[Document], rate: float) -> int:
     return point.counts.fn
 
 
+@as_script
 def main() -> None:
     """Print a line for each draw and size, and the mean of each size."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -90,4 +93,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

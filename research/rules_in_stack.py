@@ -8,9 +8,11 @@ sites, or patients if there are fewer than ten sites.
 """
 
 import argparse
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.evaluation.bootstrap import paired_difference
 from ensemble_deid.evaluation.curve import keep_above, trace_curve
@@ -56,6 +58,7 @@ def rows(dev: Sequence[Document], found: Sequence[Sequence[Document]]) -> Iterat
         yield " | ".join(cells)
 
 
+@as_script
 def main() -> None:
     """Print a row for each list."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -73,4 +76,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

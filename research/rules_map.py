@@ -13,6 +13,7 @@ of the dev notes; `--picture` draws them. With `--parts ''` nothing is run.
 import argparse
 import json
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -27,6 +28,7 @@ import numpy as np
 
 from ensemble_deid.arrays import Int64s
 from ensemble_deid.atomic import write_text_atomically
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.config import Config, load_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import ModelError
@@ -341,6 +343,7 @@ def _frame(left: int, title: str, sizes: Sequence[int]) -> list[Html]:
     return [*parts, element("text", "annotated notes", **middle)]
 
 
+@as_script
 def main() -> None:
     """Run the cells that are missing, then print the tables: recall, precision and strict F1; what TBED adds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -373,4 +376,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -7,10 +7,12 @@ file of the model, against that of DEV's (`ensemble_deid/model/scan.py`).
 """
 
 import argparse
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.config import load_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.model.directory import save_model
@@ -34,6 +36,7 @@ def scores(by_system: Mapping[str, Counts]) -> str:
     return "  ".join(f"{name} {percent(counts.f1)}" for name, counts in by_system.items())
 
 
+@as_script
 def main() -> None:
     """Train, score, search, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -70,4 +73,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

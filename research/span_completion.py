@@ -15,8 +15,8 @@ from dataclasses import replace
 from itertools import chain
 
 from ensemble_deid import Deidentifier, Document, read_corpus
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.deidentify.repeats import PatientStrings
-from ensemble_deid.errors import DeidError
 from ensemble_deid.evaluation.leaks import leaks_of_pairs
 from ensemble_deid.evaluation.pairs import pair_documents
 from ensemble_deid.evaluation.views import count_view
@@ -126,6 +126,7 @@ def report(model: Deidentifier, name: str, notes: Sequence[Document], *, by_site
         show(f"{site}, all rules", figures(mine, [whole[k] for k in rows]), figures(mine, [plain[k] for k in rows]))
 
 
+@as_script
 def main(arguments: Sequence[str] | None = None) -> int:
     """Predict once for each corpus, and print."""
     parser = argparse.ArgumentParser(description="What each rule of completion gains and costs.")
@@ -135,14 +136,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--per-site", metavar="N", type=int)
     parser.add_argument("--by-site", action="store_true")
     options = parser.parse_args(arguments)
-    try:
-        model = Deidentifier.load(options.model)
-        for name in options.notes:
-            notes = drawn(read_corpus(name).documents, sites=options.sites.split(","), per_site=options.per_site)
-            report(model, name, notes, by_site=options.by_site)
-    except DeidError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
+    model = Deidentifier.load(options.model)
+    for name in options.notes:
+        notes = drawn(read_corpus(name).documents, sites=options.sites.split(","), per_site=options.per_site)
+        report(model, name, notes, by_site=options.by_site)
     return 0
 
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.config import Config, load_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.evaluation.curve import Curve, trace_curve
@@ -57,6 +58,7 @@ def recalls_on(curve: Curve) -> list[float | None]:
     return [point.counts.recall for point in [*within, curve.at(0.0)]]
 
 
+@as_script
 def main() -> None:
     """Train once for every setting and print a row of each."""
     name, train, dev, *settings = sys.argv[1:]
@@ -72,4 +74,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
+from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.config import load_config
 from ensemble_deid.corpora.read import Corpus, read_corpus
 from ensemble_deid.errors import DeidError
@@ -60,6 +61,7 @@ def _cell(value: float | None) -> str:
     return f"{'undefined' if value is None else f'{value:.2f}':>22}"
 
 
+@as_script
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train and print."""
     parser = argparse.ArgumentParser(description="How far headline figures move with the seed.")

@@ -23,7 +23,8 @@ import numpy as np
 
 from ensemble_deid import Deidentifier, Document, read_corpus
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.errors import DeidError, ModelError
+from ensemble_deid.cli.terminal import as_script
+from ensemble_deid.errors import ModelError
 from ensemble_deid.evaluation.bootstrap import bootstrap_interval
 from ensemble_deid.evaluation.curve import Curve, OperatingPoint, keep_above, trace_curve
 from ensemble_deid.evaluation.evaluate import evaluate
@@ -129,6 +130,7 @@ def lines_of(gold: Sequence[Document], scored: Sequence[Document], threshold: fl
     return row, f"strict F1 {own}, best {best}; everything {everything}; false positives for a recall of {needed}"
 
 
+@as_script
 def main(arguments: Sequence[str] | None = None) -> int:
     """Predict once for each corpus, and print."""
     parser = argparse.ArgumentParser(description="Token recall against false positives on several corpora.")
@@ -138,24 +140,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--split-sites", action="store_true")
     parser.add_argument("--again", action="store_true", help=f"score a model on {TEST} that was scored there before")
     options = parser.parse_args(arguments)
-    try:
-        if TEST in options.corpora:
-            place = model_of(options.model) or Path(options.model)
-            log_use(place, sys.argv if arguments is None else arguments, again=options.again)
-        submodels = options.submodels.split(",") if options.submodels is not None else None
-        model = Deidentifier.load(options.model, submodels=submodels)
-        for name in options.corpora:
-            gold = read_corpus(name).documents
-            scored = model.predict(gold, threshold=0.0)
-            for part, rows in parts(gold, split_sites=options.split_sites):
-                row, rest = lines_of(
-                    [gold[i] for i in rows], [scored[i] for i in rows], model.ensemble.stacker.threshold
-                )
-                sys.stdout.write(f"| {name}, {part}, {len(rows)} notes | {row} |\n    {rest}\n")
-                sys.stdout.flush()
-    except DeidError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
+    if TEST in options.corpora:
+        place = model_of(options.model) or Path(options.model)
+        log_use(place, sys.argv if arguments is None else arguments, again=options.again)
+    submodels = options.submodels.split(",") if options.submodels is not None else None
+    model = Deidentifier.load(options.model, submodels=submodels)
+    for name in options.corpora:
+        gold = read_corpus(name).documents
+        scored = model.predict(gold, threshold=0.0)
+        for part, rows in parts(gold, split_sites=options.split_sites):
+            row, rest = lines_of([gold[i] for i in rows], [scored[i] for i in rows], model.ensemble.stacker.threshold)
+            sys.stdout.write(f"| {name}, {part}, {len(rows)} notes | {row} |\n    {rest}\n")
+            sys.stdout.flush()
     return 0
 
 

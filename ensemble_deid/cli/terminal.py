@@ -2,12 +2,17 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import wraps
+from typing import ParamSpec
 
 from ensemble_deid.corpora.checks import printable
+from ensemble_deid.errors import DeidError
 from ensemble_deid.parallel import Reporter, Step
+
+Given = ParamSpec("Given")
 
 # The exit statuses, as docs/administrator.md lists them. Argument errors exit 2, too: argparse does so.
 DIFFERENCES = 1
@@ -80,3 +85,17 @@ def warn(text: str) -> None:
 def counted(number: int, noun: str) -> str:
     """Return the number with its noun, plural unless the number is 1."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def as_script(work: Callable[Given, int | None]) -> Callable[Given, int]:
+    """Make a function the `main` of a script: bad input ends it with one line and its exit status."""
+
+    @wraps(work)
+    def main(*args: Given.args, **kwargs: Given.kwargs) -> int:
+        try:
+            return work(*args, **kwargs) or 0
+        except DeidError as error:
+            sys.stderr.write(f"{error}\n")
+            return BAD_INPUT
+
+    return main

@@ -195,8 +195,9 @@ def _telling_words(languages: frozenset[str]) -> tuple[tuple[str, frozenset[str]
 class EnglishWords:
     """How many different words of three letters or more a text has, and how many public lists of English have, or lack.
 
-    Words of other languages count as lacking, names of public lists as neither. `small`, `small_lacking` and `accented` (lacking, with other letters than English has) count words without
-    a capital alone, but all where the text is in capitals throughout; `long` and `long_lacking` those of six letters.
+    Words of other languages count as lacking, names of public lists as neither. `small`, `small_lacking` and `accented`
+    (lacking, with other letters than English has) count words without a capital alone, but all where the text is in
+    capitals throughout; `long` and `long_lacking` those of six letters.
     """
 
     words: int
