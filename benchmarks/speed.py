@@ -21,8 +21,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ensemble_deid.cli.terminal import as_script
-
 _MODEL = Path("models/ensemble_deid_en/ensemble_deid_en/model")
 _WITHOUT = ("regex", "tbed", "crf", "neural")
 _SHORT = 600
@@ -155,7 +153,6 @@ def row(name: str, values: Sequence[float]) -> str:
     return " | ".join(cells)
 
 
-@as_script
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -185,4 +182,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

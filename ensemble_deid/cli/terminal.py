@@ -12,7 +12,7 @@ from ensemble_deid.corpora.checks import printable
 from ensemble_deid.errors import DeidError
 from ensemble_deid.parallel import Reporter, Step
 
-Given = ParamSpec("Given")
+_Given = ParamSpec("_Given")
 
 # The exit statuses, as docs/administrator.md lists them. Argument errors exit 2, too: argparse does so.
 DIFFERENCES = 1
@@ -87,11 +87,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def as_script(work: Callable[Given, int | None]) -> Callable[Given, int]:
+def as_script(work: Callable[_Given, int | None]) -> Callable[_Given, int]:
     """Make a function the `main` of a script: bad input ends it with one line and its exit status."""
 
     @wraps(work)
-    def main(*args: Given.args, **kwargs: Given.kwargs) -> int:
+    def main(*args: _Given.args, **kwargs: _Given.kwargs) -> int:
         try:
             return work(*args, **kwargs) or 0
         except DeidError as error:

@@ -84,7 +84,7 @@ TARGET static __attribute__((noinline)) void vnni_products(
 #define OUTPUTS_AT_ONCE 16
 #define MOST_SUMMED 2048 /* products of 15 bits and eight, whose sums in pairs of lanes fit 32 bits */
 
-/* As an intrinsic, GCC moves each sum between two registers. */
+/* Written as an intrinsic, GCC copies every sum from register to register. */
 #define ADD_TO(sum, more) __asm__("vpaddd %1, %0, %0" : "+x"(sum) : "x"(more))
 
 TARGET static inline void avx2_store_rounded(uint8_t *row, size_t n, size_t k, avx2_ints_type numbers)
@@ -97,13 +97,13 @@ TARGET static inline void avx2_store_rounded(uint8_t *row, size_t n, size_t k, a
 TARGET static __attribute__((noinline)) void avx2_add_eight(
     const uint8_t *const *rows, const int8_t *packed, size_t from, size_t to, float sums[][OUTPUTS_AT_ONCE])
 {
-    __m256i found[6][2];
-    UNROLL for (int i = 0; i < 6; i++)
+    __m256i found[ROWS_AT_ONCE][2];
+    UNROLL for (int i = 0; i < ROWS_AT_ONCE; i++)
         found[i][0] = found[i][1] = _mm256_setzero_si256();
     for (size_t k = from; k < to; k += 4) {
         __m256i first = _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)(packed + k * GROUP)));
         __m256i second = _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)(packed + k * GROUP + 16)));
-        UNROLL for (int i = 0; i < 6; i++) {
+        UNROLL for (int i = 0; i < ROWS_AT_ONCE; i++) {
             int64_t four;
             memcpy(&four, rows[i] + 2 * k, 8);
             __m256i row = _mm256_set1_epi64x(four);
@@ -111,7 +111,7 @@ TARGET static __attribute__((noinline)) void avx2_add_eight(
             ADD_TO(found[i][1], _mm256_madd_epi16(row, second));
         }
     }
-    UNROLL for (int i = 0; i < 6; i++) {
+    UNROLL for (int i = 0; i < ROWS_AT_ONCE; i++) {
         /* Two lanes an output, of four outputs each: 0 1 4 5 2 3 6 7 */
         __m256 both = _mm256_hadd_ps(_mm256_cvtepi32_ps(found[i][0]), _mm256_cvtepi32_ps(found[i][1]));
         both = (__m256)_mm256_permute4x64_pd((__m256d)both, 0xd8);

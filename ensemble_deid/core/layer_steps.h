@@ -7,7 +7,7 @@
 #define INLINE TARGET static inline __attribute__((always_inline))
 #define floats NAME(floats_type)
 #define ints NAME(ints_type)
-#define VECTORS (STEP / LANES)
+#define VECTORS (STEP / LANES) /* registers for STEP numbers */
 
 INLINE floats NAME(load)(const float *from) { return *(const NAME(floats_anywhere) *)from; }
 INLINE void NAME(store)(float *to, floats value) { *(NAME(floats_anywhere) *)to = value; }
@@ -187,10 +187,12 @@ TARGET static void NAME(attend)(const layer *with, size_t pieces, const memory *
                         UNROLL for (int i = 0; i < 4; i++)
                             found[i][v] += value * at->weights[i * wide + j];
                     }
-                UNROLL for (size_t i = 0; i < 4; i++)
+                UNROLL for (size_t i = 0; i < 4; i++) {
+                    float *to = at->context + (low + i) * width + h * head + d;
                     UNROLL for (int v = 0; v < VECTORS; v++)
                         if (low + i < pieces)
-                            NAME(store)(at->context + (low + i) * width + h * head + d + v * LANES, found[i][v] / totals[i]);
+                            NAME(store)(to + v * LANES, found[i][v] / totals[i]);
+                }
             }
         }
     }
