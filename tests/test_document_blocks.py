@@ -20,7 +20,9 @@ from every_command import parser_of
 from ensemble_deid.cli import options
 from ensemble_deid.cli.main import build_parser
 from ensemble_deid.corpora.record_map import RecordMap
-from ensemble_deid.features.patterns import failed_examples, inline_word_lists, parse_patterns
+from ensemble_deid.features.pattern_text import failed_examples
+from ensemble_deid.features.patterns import parse_patterns
+from ensemble_deid.features.shared_words import inline_word_lists
 from ensemble_deid.note.label_map import load_label_map
 from ensemble_deid.taggers.tbed import parse_templates
 

@@ -7,7 +7,8 @@ import pytest
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.deidentify.gate import Gate
 from ensemble_deid.features.columns import load_stemmer
-from ensemble_deid.features.patterns import failed_examples, find_all, read_patterns
+from ensemble_deid.features.pattern_text import failed_examples
+from ensemble_deid.features.patterns import find_all, read_patterns
 from ensemble_deid.note.completion import RULES, complete, rules_for
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import I2B2_TYPES

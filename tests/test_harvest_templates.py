@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_deid.errors import CorpusError, RuleError
-from ensemble_deid.features.pattern_text import check_pattern, patterns_text
-from ensemble_deid.features.patterns import Pattern, PatternSet, failed_examples, find_all, parse_patterns
+from ensemble_deid.features.pattern_text import check_pattern, failed_examples, patterns_text
+from ensemble_deid.features.patterns import Pattern, PatternSet, find_all, parse_patterns
 from ensemble_deid.model.additions import parse_inclusion_list
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span

@@ -16,15 +16,8 @@ from ensemble_deid.errors import CorpusError, RuleError
 from ensemble_deid.features import patterns as patterns_module
 from ensemble_deid.features.compiled_patterns import cache_directory, read_compiled
 from ensemble_deid.features.pattern_starts import StartTable, beginnings
-from ensemble_deid.features.patterns import (
-    Pattern,
-    PatternSet,
-    TimeLimit,
-    failed_examples,
-    find_all,
-    parse_patterns,
-    read_patterns,
-)
+from ensemble_deid.features.pattern_text import failed_examples
+from ensemble_deid.features.patterns import Pattern, PatternSet, TimeLimit, find_all, parse_patterns, read_patterns
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import known_labels
 from ensemble_deid.note.overlaps import keep_first

@@ -4,7 +4,9 @@ import re
 import tomllib
 from pathlib import Path
 
-from ensemble_deid.features.patterns import failed_examples, inline_word_lists, parse_patterns
+from ensemble_deid.features.pattern_text import failed_examples
+from ensemble_deid.features.patterns import parse_patterns
+from ensemble_deid.features.shared_words import inline_word_lists
 from ensemble_deid.taggers.tbed import RuleList, parse_templates
 from ensemble_deid.taggers.tbed.rule_text import parse_rule, write_rule
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from ensemble_deid.features.batch import plain_batch
 from ensemble_deid.features.columns import line_labels
-from ensemble_deid.features.patterns import PatternSet, failed_examples, find_all, parse_patterns
+from ensemble_deid.features.pattern_text import failed_examples
+from ensemble_deid.features.patterns import PatternSet, find_all, parse_patterns
 from ensemble_deid.model.options import threshold_factor
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import normalised, visible

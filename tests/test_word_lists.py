@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from ensemble_deid.errors import RuleError
-from ensemble_deid.features.patterns import inline_word_lists, parse_patterns, read_patterns, read_shared_words
+from ensemble_deid.features.patterns import parse_patterns, read_patterns
+from ensemble_deid.features.shared_words import inline_word_lists, read_shared_words
 
 RULES = Path(__file__).parents[1] / "rules"
 LISTS = sorted((RULES / "words").glob("*.txt"))

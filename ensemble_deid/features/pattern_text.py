@@ -1,14 +1,13 @@
 """Writing patterns as the text of a pattern file, and the checks that a pattern passes before a model takes it."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 
-import regex
-
 from ensemble_deid.errors import RuleError
-from ensemble_deid.features.patterns import Pattern, TimeLimit, failed_examples
+from ensemble_deid.features.patterns import FLAGS, Pattern, TimeLimit
+from ensemble_deid.note.reading import read
 
-_FLAGS = {"IGNORECASE": regex.I, "MULTILINE": regex.M, "DOTALL": regex.S, "VERBOSE": regex.X, "ASCII": regex.A}
 _RUNS = ("a", "A", "Aa ", "1", "1 ", " ", ".", "-", ", ", "\n")
 _RUN_LENGTH = 2000
 _SECONDS = 2.0
@@ -29,7 +28,7 @@ def patterns_text(
             lines.append(f"# {remarks[pattern.name]}")
         lines += [f"name = {toml_string(pattern.name)}", f"label = {toml_string(pattern.label)}"]
         lines.append(f"regex = {toml_string(pattern.regex.pattern)}")
-        if flags := [flag for flag, value in _FLAGS.items() if pattern.regex.flags & value]:
+        if flags := [flag for flag, value in FLAGS.items() if pattern.regex.flags & value]:
             lines.append(f"flags = {json.dumps(flags)}")
         if pattern.group != 0:
             lines.append(f"group = {toml_string(pattern.group) if isinstance(pattern.group, str) else pattern.group}")
@@ -69,3 +68,34 @@ def check_pattern(pattern: Pattern) -> None:
 def _leads(pattern: Pattern) -> tuple[str, ...]:
     """Return what a long run comes after: nothing, and what leads the pattern in by its first example."""
     return ("", pattern.positive[0].partition("«")[0]) if pattern.positive else ("",)
+
+
+def failed_examples(pattern: Pattern, *, limit: TimeLimit | None = None) -> list[str]:
+    """Return what is wrong with a pattern's own examples; an empty list when they all hold.
+
+    `limit` as in `Pattern.matches`, which raises TimeoutError.
+    """
+    problems = []
+    for number, example in enumerate(pattern.positive, 1):
+        expected: list[tuple[int, int]] = []
+        text = ""
+        for part in re.split("([«»])", example):
+            if part == "«":
+                expected.append((len(text), -1))
+            elif part == "»":
+                expected[-1] = (expected[-1][0], len(text))
+            else:
+                text += part
+        found = _matches_read(pattern, text, limit)
+        if not expected or found != expected:
+            problems.append(f"{pattern.name}: positive example {number}: expected {expected}, {found}")
+    for number, example in enumerate(pattern.negative, 1):
+        if found := _matches_read(pattern, example, limit):
+            problems.append(f"{pattern.name}: negative example {number} matches at {found}")
+    return problems
+
+
+def _matches_read(pattern: Pattern, text: str, limit: TimeLimit | None) -> list[tuple[int, int]]:
+    """Return the matches in a text as it is read, by their places in the text."""
+    reading = read(text)
+    return [reading.original(start, end) for start, end in pattern.matches(reading.text, limit=limit)]

@@ -21,14 +21,12 @@ A model may come from somebody else, and a regex can take time without end. Patt
 which takes the syntax of `re` and can be stopped, within the time that a note's length allows.
 """
 
-import json
 import re
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +35,9 @@ import regex
 from ensemble_deid.errors import CorpusError, RuleError
 from ensemble_deid.features.compiled_patterns import Compiled, keep_compiled, read_compiled
 from ensemble_deid.features.pattern_starts import StartTable, beginnings
+from ensemble_deid.features.shared_words import any_of, inline_word_lists
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import normalised_literals
-from ensemble_deid.note.reading import read
 from ensemble_deid.note.span import Span
 from ensemble_deid.parsing import read_text, strict_toml
 
@@ -47,7 +45,7 @@ _KEYS = {"name", "label", "regex", "flags", "group", "positive", "negative", "co
 _CALL = re.compile(r"\(\?&(\w+)\)")
 # An escaped character or a character class, which a verbose regex reads as it stands; or a comment.
 _COMMENT = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|#[^\n]*", re.DOTALL)
-_FLAGS = {"IGNORECASE": regex.I, "MULTILINE": regex.M, "DOTALL": regex.S, "VERBOSE": regex.X, "ASCII": regex.A}
+FLAGS = {"IGNORECASE": regex.I, "MULTILINE": regex.M, "DOTALL": regex.S, "VERBOSE": regex.X, "ASCII": regex.A}
 _LONGEST_REGEX = 1_000_000
 _LONGEST_OF_ALL = 4_000_000
 _SECONDS = 5.0
@@ -101,17 +99,8 @@ class Pattern:
 
     def _parts(self) -> tuple[object, ...]:
         # A compiled regex equals itself alone, not another one of the same text.
-        examples = (self.positive, self.negative)
-        return (
-            self.name,
-            self.label,
-            self.regex.pattern,
-            self.regex.flags,
-            self.group,
-            *examples,
-            self.confidence,
-            self.enforce,
-        )
+        written = (self.name, self.label, self.regex.pattern, self.regex.flags, self.group)
+        return (*written, self.positive, self.negative, self.confidence, self.enforce)
 
     def matches(
         self, text: str, *, limit: TimeLimit | None = None, starts: Sequence[int] | None = None
@@ -294,9 +283,9 @@ def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str, kno
         raise RuleError(f"{place}: {missing[0]!r} must be given as text")
     flags = 0
     for name in table.get("flags", ()):
-        if name not in _FLAGS:
-            raise RuleError(f"{place}: unknown flag {name!r}; known: {', '.join(_FLAGS)}")
-        flags |= _FLAGS[name]
+        if name not in FLAGS:
+            raise RuleError(f"{place}: unknown flag {name!r}; known: {', '.join(FLAGS)}")
+        flags |= FLAGS[name]
     try:
         source = _expand(table["regex"], words, place, verbose=bool(flags & regex.X))
         key = (normalised_literals(source), flags)
@@ -306,8 +295,7 @@ def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str, kno
     except (regex.error, RecursionError, OverflowError) as error:
         raise RuleError(f"{place}: the regex does not compile: {error}") from None
     group = table.get("group", 0)
-    has_group = group in compiled.groupindex if isinstance(group, str) else 0 <= group <= compiled.groups
-    if not has_group:
+    if not (group in compiled.groupindex if isinstance(group, str) else 0 <= group <= compiled.groups):
         raise RuleError(f"{place}: the regex has no group {group!r}")
     confidence = table.get("confidence")
     if confidence is not None and not (type(confidence) in (int, float) and 0 <= confidence <= 1):
@@ -326,122 +314,3 @@ def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str, kno
         enforce=enforce,
         begins=begins,
     )
-
-
-def failed_examples(pattern: Pattern, *, limit: TimeLimit | None = None) -> list[str]:
-    """Return what is wrong with a pattern's own examples; an empty list when they all hold.
-
-    `limit` as in `Pattern.matches`, which raises TimeoutError.
-    """
-    problems = []
-    for number, example in enumerate(pattern.positive, 1):
-        expected: list[tuple[int, int]] = []
-        text = ""
-        for part in re.split("([«»])", example):
-            if part == "«":
-                expected.append((len(text), -1))
-            elif part == "»":
-                expected[-1] = (expected[-1][0], len(text))
-            else:
-                text += part
-        found = _matches_read(pattern, text, limit)
-        if not expected or found != expected:
-            problems.append(f"{pattern.name}: positive example {number}: expected {expected}, {found}")
-    for number, example in enumerate(pattern.negative, 1):
-        if found := _matches_read(pattern, example, limit):
-            problems.append(f"{pattern.name}: negative example {number} matches at {found}")
-    return problems
-
-
-def _matches_read(pattern: Pattern, text: str, limit: TimeLimit | None) -> list[tuple[int, int]]:
-    """Return the matches in a text as it is read, by their places in the text."""
-    reading = read(text)
-    return [reading.original(start, end) for start, end in pattern.matches(reading.text, limit=limit)]
-
-
-# Word lists.
-
-
-_HEAD = "# source: "
-
-
-def read_shared_words(path: Path) -> tuple[str, ...]:
-    """Return the entries of a word list file. Raises RuleError with the file and the line at fault.
-
-    The file is UTF-8 text. Its first line, `# source: ...`, says what the list is and where it comes from; each further
-    line is one entry, sorted by code point and without repetition, so that a change shows as the lines it adds or
-    deletes.
-    """
-    text = read_text(path, RuleError, missing="no such word list")
-    head, *entries = text.removesuffix("\n").split("\n")
-    if not head.removeprefix(_HEAD).strip() or not head.startswith(_HEAD):
-        raise RuleError(f"{path}:1: expected '{_HEAD}...', what the list is and where it comes from")
-    if not entries:
-        raise RuleError(f"{path}: the list has no entries")
-    for number, entry in enumerate(entries, 2):
-        problem = _what_is_wrong(entry)
-        if problem:
-            raise RuleError(f"{path}:{number}: {problem}")
-    for number, (before, entry) in enumerate(pairwise(entries), 3):
-        if entry == before:
-            raise RuleError(f"{path}:{number}: the entry repeats the line before it")
-        if entry < before:
-            raise RuleError(f"{path}:{number}: not sorted by code point: the entry belongs before line {number - 1}")
-    return tuple(entries)
-
-
-def _what_is_wrong(entry: str) -> str:
-    """Return what is wrong with one line by itself; nothing for a sound entry."""
-    if not entry.strip():
-        return "the line is blank"
-    if entry != entry.strip():
-        return "the entry begins or ends with white space"
-    if entry.startswith("#"):
-        return "only the first line can be a comment"
-    if not entry.isprintable():
-        return "the entry contains a character that cannot be seen"
-    return ""
-
-
-def inline_word_lists(source: str, path: Path) -> str:
-    """Return the text of the pattern file `path` with the words themselves where `[words]` names a file.
-
-    The result can be read without the list files, and is what a model keeps. Raises RuleError as `read_word_list` does,
-    and where the entry cannot be replaced because it spans several lines.
-    """
-    words = strict_toml(source).get("words", {})
-    if not isinstance(words, dict):
-        raise RuleError(f"{path}: [words] must be a table")
-    named = {name: value for name, value in words.items() if isinstance(value, dict) and "file" in value}
-    lists: dict[str, list[str]] = {}
-    for name, value in named.items():
-        if set(value) != {"file"} or not isinstance(value["file"], str):
-            raise RuleError(f'{path}: [words] {name}: a word list is named by {{ file = "..." }} and nothing else')
-        lists[name] = list(read_shared_words(path.parent / value["file"]))
-        line = re.compile(rf"^{re.escape(name)}[ \t]*=[ \t]*\{{[^{{}}\n]*\}}", re.MULTILINE)
-        # An array of strings is written alike in JSON and TOML.
-        array = f"{name} = {json.dumps(lists[name], ensure_ascii=False)}"
-        source = line.sub(array.replace("\\", r"\\"), source, count=1)
-    found = strict_toml(source).get("words", {})
-    for name, entries in lists.items():
-        if found[name] != entries:
-            raise RuleError(f'{path}: [words] {name}: must stand on one line, as {name} = {{ file = "..." }}')
-    return source
-
-
-def any_of(words: Sequence[str]) -> str:
-    """Return a regex that matches any of the words, the longest first, as a tree of their common beginnings.
-
-    Python's `re` tries the branches of an alternative one by one; in a tree it looks at each letter once. The regex
-    means the same with and without VERBOSE.
-    """
-    rest_of: dict[str, list[str]] = {}
-    for word in sorted(set(words)):
-        rest_of.setdefault(word[:1], []).append(word[1:])
-    can_end = rest_of.pop("", None) is not None
-    branches = [re.escape(letter) + any_of(rests) for letter, rests in rest_of.items()]
-    if not branches:
-        return ""
-    if len(branches) == 1 and not can_end:
-        return branches[0]
-    return f"(?:{'|'.join(branches)})" + ("?" if can_end else "")
