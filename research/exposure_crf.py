@@ -6,21 +6,22 @@ what it misses; what a reader sees and the parrot does not is then likely to be 
 """
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from ensemble_deid.arrays import Floats
 from ensemble_deid.config import Config, CrfConfig, RegexConfig
 from ensemble_deid.evaluation.pairs import EvaluationError
-from ensemble_deid.features.batch import training_view, with_lexicon
+from ensemble_deid.features.batch import Batch, training_view, with_lexicon
 from ensemble_deid.model.feature_extractor import fit_feature_extractor
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.note.tokens import TokenTable
 from ensemble_deid.taggers.base import FitOptions
+from ensemble_deid.taggers.chain import Marginals
 from ensemble_deid.taggers.crf.tagger import CrfTagger
-from ensemble_deid.taggers.decoding import tag_probabilities
 from research.exposure_places import HiddenNote, Place
 
 SURROGATE, MISSED = "SURROGATE", "MISSED"
@@ -73,7 +74,7 @@ def _suspicion(taught: Sequence[Document], attacked: Sequence[HiddenNote]) -> Su
     train = training_view(with_lexicon(plain, extractor.lexicon, leave_own_patient_out=True))
     crf = CrfTagger.fit(train, None, FitOptions(scheme, config.crf, seed=config.seed))
     batch = extractor.extract([note.document for note in attacked])
-    probabilities = tag_probabilities(crf.chain, *crf.emissions(batch))
+    probabilities = _tag_probabilities(crf, batch)
     missed, surrogate = (
         probabilities[:, scheme.begin(index)] + probabilities[:, scheme.inside(index)]
         for index in (scheme.labels.index(MISSED), scheme.labels.index(SURROGATE))
@@ -82,6 +83,16 @@ def _suspicion(taught: Sequence[Document], attacked: Sequence[HiddenNote]) -> Su
     knows = any(span.label == MISSED for document in taught for span in document.spans)
     of_token = np.divide(missed, phi, out=np.zeros_like(phi), where=phi > 0) if knows else 1 - surrogate
     return [_means(of_token, note.places, batch.tokens, number) for number, note in enumerate(attacked)]
+
+
+def _tag_probabilities(crf: CrfTagger, batch: Batch) -> Floats:
+    """Return the marginal probability of every tag at every token, (n_tokens, tags)."""
+    emissions, starts = crf.emissions(batch)
+    found = np.zeros_like(emissions)
+    for low, high in pairwise([*starts.tolist(), len(emissions)]):
+        length = np.array([high - low], dtype=np.int32)
+        found[low:high] = Marginals.from_emissions(crf.chain, emissions[None, low:high], length).of_tags()[0]
+    return found
 
 
 def _means(of_token: Floats, places: Sequence[Place], tokens: TokenTable, document: int) -> list[float]:

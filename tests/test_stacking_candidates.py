@@ -17,7 +17,7 @@ from ensemble_deid.note.span import Span
 from ensemble_deid.note.tokens import tokenize
 from ensemble_deid.stacking.candidates import CandidateTable, collect, maxima
 from ensemble_deid.stacking.context import FORM, KINDS, CandidateContext, extract_context
-from ensemble_deid.stacking.features import KeyStatistics, candidate_features, measure_statistics, statistics_keys
+from ensemble_deid.stacking.features import candidate_features, measure_statistics, statistics_keys
 from ensemble_deid.stacking.voting import METHODS, combine
 from ensemble_deid.submodels import BY_NAME, NAMES
 from ensemble_deid.taggers.base import Proposals
@@ -214,7 +214,7 @@ def test_statistics_leave_the_own_patient_out(proposals: dict[str, Proposals], d
     right = np.array([data.draw(st.booleans()) for _ in range(n)], dtype=bool)
     groups = [data.draw(st.sampled_from("pqr")) for _ in range(n)]
     keys = statistics_keys(table, context)
-    statistics = KeyStatistics.measured(keys, right)
+    statistics = measure_statistics(table, context, right)
     assert statistics.prior == pytest.approx(right.mean() if n else 0.5)
     found = statistics.columns(keys, own_correct=right, own_group=groups)
     plain_columns = statistics.columns(keys)

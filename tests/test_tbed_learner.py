@@ -14,7 +14,7 @@ from nltk.tbl.template import Template as NltkTemplate
 
 from ensemble_deid.errors import RuleError
 from ensemble_deid.features.table import Column
-from ensemble_deid.taggers.tbed import apply_rules, learn_rules, parse_templates
+from ensemble_deid.taggers.tbed import RuleApplier, learn_rules, parse_templates
 from ensemble_deid.taggers.tbed.templates import Condition, Rule, Template
 
 TEMPLATES = [
@@ -224,7 +224,7 @@ def test_rules_apply_as_they_were_learned(corpus, names):
         # All places first, then all changes: a rule does not see what it changes itself.
         for i in fires_at(rule, columns, tags, sentences):
             tags[i] = rule.to_tag
-    assert apply_rules(rules, columns, initial, starts) == tags
+    assert RuleApplier(rules).apply(columns, initial, starts).strings() == tags
     assert sum(a != b for a, b in zip(tags, gold, strict=True)) == errors - sum(rule.score for rule in rules)
 
 
@@ -253,12 +253,12 @@ def test_windows_do_not_cross_sentences():
     (rule,) = learn_rules({"word": words}, ["O"] * 6, gold, [0], templates)
     assert (rule.fixed, rule.broken) == (3, 0)
     assert learn_rules({"word": words}, ["O"] * 6, gold, [0, 1, 3, 5], templates) == []
-    assert apply_rules([rule], {"word": words}, ["O"] * 6, [0, 1, 3, 5]) == ["O"] * 6
+    assert RuleApplier([rule]).apply({"word": words}, ["O"] * 6, [0, 1, 3, 5]).strings() == ["O"] * 6
 
 
 def test_a_rule_sees_no_change_of_its_own():
     rule = Rule("O", "B", (Condition(parse_templates(["tag[-1]"])[0].windows[0], "O"),))
-    assert apply_rules([rule], {}, ["O"] * 4, [0]) == ["O", "B", "B", "B"]
+    assert RuleApplier([rule]).apply({}, ["O"] * 4, [0]).strings() == ["O", "B", "B", "B"]
 
 
 def test_one_patients_words_make_no_rule():
@@ -275,7 +275,7 @@ def test_nothing_to_learn_gives_no_rules():
     assert learn_rules({"word": []}, [], [], [], templates) == []
     assert learn_rules({"word": ["a", "b"]}, ["O", "B"], ["O", "B"], [0], templates) == []
     assert learn_rules({"word": ["a", "b"]}, ["O", "O"], ["B", "B"], [0], []) == []
-    assert apply_rules([], {}, [], []) == []
+    assert RuleApplier([]).apply({}, [], []).strings() == []
 
 
 @pytest.mark.parametrize(

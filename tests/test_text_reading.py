@@ -16,10 +16,17 @@ from ensemble_deid.features.pattern_text import failed_examples
 from ensemble_deid.features.patterns import PatternSet, find_all, parse_patterns
 from ensemble_deid.model.options import threshold_factor
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.folding import normalised, visible
+from ensemble_deid.note.folding import ALIKE as TABLE
+from ensemble_deid.note.folding import visible
 from ensemble_deid.note.reading import ROUNDS, Reading, as_read, read
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tokens import tokenize
+
+
+def normalised(text: str) -> str:
+    """Return a text with plain blanks, hyphens and apostrophes, in NFC, and without invisible characters."""
+    return unicodedata.normalize("NFC", visible(text).translate(TABLE))
+
 
 PATTERNS = parse_patterns(
     r"""

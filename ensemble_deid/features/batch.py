@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ensemble_deid.arrays import Int32s
-from ensemble_deid.features.columns import Stem, note_columns, position_columns, stem_column, word_columns
+from ensemble_deid.features.columns import Stem, note_columns, position_columns, word_columns
 from ensemble_deid.features.knowledge import Knowledge, as_training_sees, knowledge_columns, training_columns
 from ensemble_deid.features.lexicon import Lexicon, lexicon_columns
 from ensemble_deid.features.patterns import PatternSet, find_all
@@ -106,7 +106,7 @@ def plain_batch(
     tags = scheme.tags
     columns = word_columns(word)
     if stem is not None:
-        columns["stem"] = stem_column(word, stem)
+        columns["stem"] = word.map_values(stem)
     columns.update(position_columns(documents, tokens))
     initial_codes = spans_to_tags(initial, tokens, scheme).codes
     columns["initial"] = Column(initial_codes, tags)
@@ -169,12 +169,9 @@ def _pattern_names(found: Sequence[Sequence[Span]], tokens: TokenTable) -> list[
     """Return for every token the first pattern that matches it, even if overruled by another; `-` if none does."""
     names = ["-"] * len(tokens)
     for d, spans in enumerate(found):
-        low, high = int(tokens.document_starts[d]), int(tokens.document_starts[d + 1])
-        starts, ends = tokens.start[low:high], tokens.end[low:high]
-        for span in spans:
-            first = int(np.searchsorted(ends, span.start, side="right"))
-            last = int(np.searchsorted(starts, span.end, side="left"))
-            for row in range(low + first, low + last):
+        first, after = tokens.rows_in(d, [span.start for span in spans], [span.end for span in spans])
+        for span, low, high in zip(spans, first.tolist(), after.tolist(), strict=True):
+            for row in range(low, high):
                 if names[row] == "-":
                     names[row] = span.source
     return names

@@ -101,11 +101,6 @@ def load_stemmer(language: str) -> Stem:
     return stem
 
 
-def stem_column(word: Column, stem: Stem) -> Column:
-    """Return the column `stem`; each distinct word is stemmed once."""
-    return word.map_values(stem)
-
-
 # Sentence length, place in the line, field label before a token, section.
 
 

@@ -83,17 +83,8 @@ def _restored(content: Mapping[str, Any]) -> tuple[regex.Pattern[str], bytes]:
     groups = dict(content["groups"])
     offset, required, required_flags = content["required"]
     numbered = {number: name for name, number in groups.items()}
-    code = base64.b64decode(content["code"])
-    parts: tuple[Any, ...] = (
-        content["regex"],
-        content["all_flags"],
-        code,
-        groups,
-        numbered,
-        {},
-        [],
-        offset,
-        tuple(required),
-    )
-    found: regex.Pattern[str] = _regex.compile(*parts, required_flags, content["count"])
+    parts = (content["regex"], content["all_flags"], base64.b64decode(content["code"]), groups, numbered)
+    needs = (offset, tuple(required), required_flags, content["count"])
+    # Between them: named lists, which no pattern has.
+    found: regex.Pattern[str] = _regex.compile(*parts, {}, [], *needs)
     return found, base64.b64decode(content["begins"])

@@ -19,9 +19,9 @@ from ensemble_deid.features.table import Column, FeatureTable
 
 COLUMN_NAME = re.compile(r"[^\W\d][\w.-]*")
 _OFFSET = r"([+-]?[0-9]{1,4})"
-_SINGLE = re.compile(rf"\[\s*{_OFFSET}\s*\]")
-_RANGE = re.compile(rf"\s*(?:in\s*)?\[\s*{_OFFSET}\s*(?:,|\.\.)\s*{_OFFSET}\s*\]")
-_SPACE = re.compile(r"\s*")
+_SINGLE = re.compile(rf"\[\s*{_OFFSET}\s*\]\s*")
+_RANGE = re.compile(rf"\s*(?:in\s*)?\[\s*{_OFFSET}\s*(?:,|\.\.)\s*{_OFFSET}\s*\]\s*")
+_AND = re.compile(r"&\s*")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -63,7 +63,7 @@ def parse_windows(text: str, *, place: str, most: int | None = None) -> tuple[Wi
     A RuleError begins with `place` and gives the column (from 1).
     """
     windows: list[Window] = []
-    at = _skip_space(text, 0)
+    at = len(text) - len(text.lstrip())
     while True:
         name = COLUMN_NAME.match(text, at)
         if name is None:
@@ -78,17 +78,12 @@ def parse_windows(text: str, *, place: str, most: int | None = None) -> tuple[Wi
         except RuleError as error:
             raise RuleError(f"{place}, column {at + 1}: {error}") from None
         windows.append(window)
-        at = _skip_space(text, numbers.end())
-        if at == len(text):
+        if numbers.end() == len(text):
             return tuple(windows)
-        if text[at] != "&":
-            raise RuleError(f"{place}, column {at + 1}: expected '&' or the end")
-        at = _skip_space(text, at + 1)
-
-
-def _skip_space(text: str, at: int) -> int:
-    match = _SPACE.match(text, at)
-    return match.end() if match else at
+        joint = _AND.match(text, numbers.end())
+        if joint is None:
+            raise RuleError(f"{place}, column {numbers.end() + 1}: expected '&' or the end")
+        at = joint.end()
 
 
 def joined_column(table: FeatureTable, windows: Sequence[Window], sequence: Int32s) -> Column:

@@ -26,11 +26,6 @@ def visible(text: str) -> str:
     return text if text.isascii() else _INVISIBLES.sub("", text)
 
 
-def normalised(text: str) -> str:
-    """Return a text with plain blanks, hyphens and apostrophes, in NFC, and without invisible characters."""
-    return text if text.isascii() else unicodedata.normalize("NFC", visible(text).translate(ALIKE))
-
-
 def normalised_literals(source: str) -> str:
     """Return a regex for texts in their normal form: what it spells out otherwise, such as `’`, would never match."""
     return source if source.isascii() else unicodedata.normalize("NFC", source.translate(_LITERALS))

@@ -86,10 +86,8 @@ class Reading:
         if self.starts is None or self.ends is None:
             return start, end
         if self.in_order:
-            first, after = (
-                int(np.searchsorted(self.ends, start, "right")),
-                int(np.searchsorted(self.starts, end, "left")),
-            )
+            first = int(np.searchsorted(self.ends, start, "right"))
+            after = int(np.searchsorted(self.starts, end, "left"))
             return (first, after) if first < after else None
         inside = np.flatnonzero((self.starts < end) & (self.ends > start))
         return (int(inside[0]), int(inside[-1]) + 1) if len(inside) else None
@@ -210,15 +208,11 @@ class _View:
         if not pieces:
             return
         self.touched[COLUMNS] = len(self.text)
-        same = [end - start == len(value) for start, end, value in pieces]
-        low = [
-            np.arange(start, end) if kept else [start] * len(value)
-            for (start, end, value), kept in zip(pieces, same, strict=True)
-        ]
-        high = [
-            np.arange(start, end) + 1 if kept else [end] * len(value)
-            for (start, end, value), kept in zip(pieces, same, strict=True)
-        ]
+        low, high = [], []
+        for start, end, value in pieces:
+            same = end - start == len(value)
+            low.append(np.arange(start, end) if same else np.full(len(value), start))
+            high.append(low[-1] + 1 if same else np.full(len(value), end))
         self._reorder("".join(value for *_, value in pieces), np.concatenate(low), np.concatenate(high))
 
     def _reorder(self, text: str, low: Places, high: Places) -> None:

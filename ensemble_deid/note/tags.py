@@ -73,23 +73,21 @@ def spans_to_tags(spans_by_document: Sequence[Sequence[Span]], tokens: TokenTabl
     index = {label: k for k, label in enumerate(scheme.labels)}
     cut = lost = 0
     for d, spans in enumerate(spans_by_document):
-        low, high = int(tokens.document_starts[d]), int(tokens.document_starts[d + 1])
-        starts, ends = tokens.start[low:high], tokens.end[low:high]
         kept = drop_overlaps(spans)
         lost += len(spans) - len(kept)
+        first, after = tokens.rows_in(d, [span.start for span in kept], [span.end for span in kept])
         taken = 0
-        for span in kept:
+        for span, low, high in zip(kept, first.tolist(), after.tolist(), strict=True):
             if span.label not in index:
                 raise ValueError(f"label {span.label!r} is not in the scheme: {', '.join(scheme.labels)}")
-            first = max(taken, int(np.searchsorted(ends, span.start, side="right")))
-            last = int(np.searchsorted(starts, span.end, side="left"))
-            if first >= last:
+            begin = max(taken, low)
+            if begin >= high:
                 lost += 1
                 continue
-            cut += int(starts[first] != span.start or ends[last - 1] != span.end)
-            codes[low + first] = scheme.begin(index[span.label])
-            codes[low + first + 1 : low + last] = scheme.inside(index[span.label])
-            taken = last
+            cut += int(tokens.start[begin] != span.start or tokens.end[high - 1] != span.end)
+            codes[begin] = scheme.begin(index[span.label])
+            codes[begin + 1 : high] = scheme.inside(index[span.label])
+            taken = high
     return EncodedTags(codes, cut, lost)
 
 

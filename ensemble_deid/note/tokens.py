@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ensemble_deid.arrays import Int32s
+from ensemble_deid.arrays import Int32s, Int64s
 from ensemble_deid.note.document import Document
 
 # Where to split a line into sentences: never after an abbreviation, which would cut names in two.
@@ -92,6 +92,13 @@ class TokenTable:
             text = document.text
             words.extend([text[a:b] for a, b in zip(starts[low:high], ends[low:high], strict=True)])
         return words
+
+    def rows_in(self, document: int, starts: ArrayLike, ends: ArrayLike) -> tuple[Int64s, Int64s]:
+        """Return the first of a document's tokens with characters of each `[start, end)`, and that after the last."""
+        low, high = self.document_starts[document : document + 2].tolist()
+        first = np.searchsorted(self.end[low:high], np.asarray(starts, np.int64), side="right")
+        after = np.searchsorted(self.start[low:high], np.asarray(ends, np.int64), side="left")
+        return first + low, after + low
 
     @property
     def sentence_starts(self) -> Int32s:
@@ -180,13 +187,9 @@ def tokenize(documents: Sequence[Document], *, split_lines: bool = False) -> Tok
             line_count += int(lines[-1]) + 1
             sentence_count += int(sentences[-1]) + 1
         sizes.append(len(starts))
-    if not parts:
-        empty = np.zeros(0, np.int32)
-        return TokenTable(
-            start=empty, end=empty, document=empty, line=empty, sentence=empty, document_starts=np.zeros(1, np.int32)
-        )
-    columns = [np.concatenate([part[i] for part in parts]).astype(np.int32) for i in range(4)]
-    owners = np.repeat(np.arange(len(documents), dtype=np.int32), sizes[1:])
+    empty = np.zeros(0, np.int32)
+    columns = [np.concatenate([empty, *(part[i] for part in parts)]).astype(np.int32) for i in range(4)]
+    owners = np.repeat(np.arange(len(documents), dtype=np.int32), np.array(sizes[1:], np.int64))
     return TokenTable(
         start=columns[0],
         end=columns[1],

@@ -75,9 +75,7 @@ class CandidateTable:
         after = np.zeros(len(self), dtype=np.int64)
         for d in np.unique(self.document).tolist():
             rows = np.flatnonzero(self.document == d)
-            low, high = int(tokens.document_starts[d]), int(tokens.document_starts[d + 1])
-            first[rows] = low + np.searchsorted(tokens.end[low:high], self.start[rows], side="right")
-            after[rows] = low + np.searchsorted(tokens.start[low:high], self.end[rows], side="left")
+            first[rows], after[rows] = tokens.rows_in(d, self.start[rows], self.end[rows])
         return first, after
 
     def is_gold(self, gold: Sequence[Sequence[Span]]) -> Flags:

@@ -202,7 +202,7 @@ class CandidateContext:
         return CandidateContext(
             form=self.form[rows],
             keys={kind: [names[i] for i in chosen] for kind, names in self.keys.items()},
-            string=_numbered(self.string[rows].tolist()),
+            string=numbered(self.string[rows].tolist()),
             elsewhere=self.elsewhere[rows],
             groups=[self.groups[i] for i in chosen],
             patients=[self.patients[i] for i in chosen],
@@ -246,7 +246,7 @@ def extract_context(table: CandidateTable, batch: Batch, more: NamedColumns | No
     return CandidateContext(
         form=_form(table, batch, first, after),
         keys=_keys(batch, first, after),
-        string=_numbered(tuple(words[a:b]) for a, b in zip(first.tolist(), after.tolist(), strict=True)),
+        string=numbered(tuple(words[a:b]) for a, b in zip(first.tolist(), after.tolist(), strict=True)),
         elsewhere=_elsewhere(table, batch, first, after),
         groups=[document.group for document in owners],
         patients=[document.patient for document in owners],
@@ -268,7 +268,7 @@ def _keys(batch: Batch, first: Int64s, after: Int64s) -> dict[str, list[str]]:
     return keys
 
 
-def _numbered(things: Iterable[Hashable]) -> Int64s:
+def numbered(things: Iterable[Hashable]) -> Int64s:
     """Return a number for each thing, in order of first appearance; equal things have equal numbers."""
     index: dict[Hashable, int] = {}
     return np.array([index.setdefault(thing, len(index)) for thing in things], dtype=np.int64)

@@ -20,7 +20,7 @@ from ensemble_deid.errors import ModelError
 from ensemble_deid.mapped import MappedArrays, StringTable, to_file_bytes
 from ensemble_deid.note.overlaps import RELATIONS, overlapping_rows, relation
 from ensemble_deid.stacking.candidates import CandidateTable, maxima
-from ensemble_deid.stacking.context import KINDS, CandidateContext
+from ensemble_deid.stacking.context import KINDS, CandidateContext, numbered
 from ensemble_deid.submodels import row_of
 
 _PRIOR_WEIGHT, _BOUND = 2.0, 1e-3
@@ -55,32 +55,6 @@ class KeyStatistics:
 
     counts: Mapping[str, KeyCounts] = field(repr=False)
     prior: float
-
-    @classmethod
-    def measured(
-        cls,
-        keys: Mapping[str, Sequence[str]],
-        correct: Flags,
-        *,
-        patients: Sequence[str] = (),
-        min_patients: int = 1,
-    ) -> "KeyStatistics":
-        """Count keys; each kind has a sequence with one key per candidate.
-
-        Keys that fewer than `min_patients` of the candidates' `patients` have are left out.
-        """
-        counts: dict[str, KeyCounts] = {}
-        truth = correct.tolist()
-        for kind, names in keys.items():
-            table: dict[str, tuple[int, int]] = {}
-            for name, is_correct in zip(names, truth, strict=True):
-                good, total = table.get(name, (0, 0))
-                table[name] = (good + is_correct, total + 1)
-            if min_patients > 1:
-                owners = Counter(name for name, _ in set(zip(names, patients, strict=True)))
-                table = {name: pair for name, pair in table.items() if owners[name] >= min_patients}
-            counts[kind] = KeyCounts.of(table)
-        return cls(counts, float(correct.mean()) if len(correct) else 0.5)
 
     def columns(
         self,
@@ -132,10 +106,9 @@ class KeyStatistics:
 
 def _own_counts(names: Sequence[str], groups: Sequence[str], correct: Flags) -> Floats:
     """Return the (correct, total) that each candidate's own group contributes to its key, (n, 2)."""
-    index: dict[tuple[str, str], int] = {}
-    owner = np.array([index.setdefault(pair, len(index)) for pair in zip(names, groups, strict=True)], dtype=np.int64)
-    total = np.bincount(owner, minlength=len(index)).astype(np.float64)
-    good = np.bincount(owner, weights=correct.astype(np.float64), minlength=len(index))
+    owner = numbered(zip(names, groups, strict=True))
+    total = np.bincount(owner).astype(np.float64)
+    good = np.bincount(owner, weights=correct.astype(np.float64))
     return np.stack([good[owner], total[owner]], axis=1)
 
 
@@ -151,8 +124,18 @@ def measure_statistics(
 
     Keys that fewer than `min_patients` patients have are left out.
     """
-    keys = statistics_keys(table, context)
-    return KeyStatistics.measured(keys, correct, patients=context.patients, min_patients=min_patients)
+    counts: dict[str, KeyCounts] = {}
+    truth = correct.tolist()
+    for kind, names in statistics_keys(table, context).items():
+        found: dict[str, tuple[int, int]] = {}
+        for name, is_correct in zip(names, truth, strict=True):
+            good, total = found.get(name, (0, 0))
+            found[name] = (good + is_correct, total + 1)
+        if min_patients > 1:
+            owners = Counter(name for name, _ in set(zip(names, context.patients, strict=True)))
+            found = {name: pair for name, pair in found.items() if owners[name] >= min_patients}
+        counts[kind] = KeyCounts.of(found)
+    return KeyStatistics(counts, float(correct.mean()) if len(correct) else 0.5)
 
 
 def candidate_features(
@@ -242,9 +225,7 @@ def _elsewhere(table: CandidateTable, context: CandidateContext) -> Floats:
     if not n:
         return out
     strength = _learner_confidence(table)
-    index: dict[tuple[int, int], int] = {}
-    pairs = zip(table.document.tolist(), context.string.tolist(), strict=True)
-    group = np.array([index.setdefault(pair, len(index)) for pair in pairs], dtype=np.int64)
+    group = numbered(zip(table.document.tolist(), context.string.tolist(), strict=True))
     # Rows are sorted by offsets: a new occurrence begins wherever document, start or end changes.
     new = np.ones(n, dtype=bool)
     new[1:] = (
@@ -257,7 +238,7 @@ def _elsewhere(table: CandidateTable, context: CandidateContext) -> Floats:
     highest = np.zeros(int(place[-1]) + 1, dtype=np.int64)
     highest[place[order]] = order
     strong = highest[strength[highest] >= 0.5]
-    tagged = np.zeros((len(index), len(table.labels)))
+    tagged = np.zeros((int(group.max()) + 1, len(table.labels)))
     np.add.at(tagged, (group[strong], table.label[strong]), 1)
     own = highest[place]
     own_strong = strength[own] >= 0.5

@@ -73,12 +73,9 @@ def unexplained_numbers(batch: Batch) -> Flags:
 
 def _explained(batch: Batch, rows: NDArray[np.intp]) -> Flags:
     out = np.zeros(len(batch.tokens), dtype=bool)
-    tokens = batch.tokens
-    for d in np.unique(tokens.document[rows]).tolist():
-        low, high = int(tokens.document_starts[d]), int(tokens.document_starts[d + 1])
+    for d in np.unique(batch.tokens.document[rows]).tolist():
         places = [match.span() for match in EXPLAINED.finditer(batch.documents[d].text)]
-        first = low + np.searchsorted(tokens.end[low:high], [a for a, _ in places], side="right")
-        after = low + np.searchsorted(tokens.start[low:high], [b for _, b in places], side="left")
+        first, after = batch.tokens.rows_in(d, [a for a, _ in places], [b for _, b in places])
         for a, b in zip(first.tolist(), after.tolist(), strict=True):
             out[a:b] = True
     return out

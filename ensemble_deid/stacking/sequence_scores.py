@@ -21,9 +21,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.arrays import Floats, Int32s, Int64s, log_odds, range_sums
+from ensemble_deid.arrays import Floats, Int64s, log_odds, range_sums
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.note.span import Span
+from ensemble_deid.note.tokens import TokenTable
 from ensemble_deid.stacking.candidates import CandidateTable, NamedColumns
 from ensemble_deid.taggers.base import Proposals
 
@@ -116,23 +117,23 @@ def single_tokens(
         score = HIGHEST / (1 + np.exp(-odds))
     label, tokens = scores.likeliest(), batch.tokens
     for document, (low, high) in enumerate(pairwise(tokens.document_starts.tolist())):
-        starts, ends = tokens.start[low:high], tokens.end[low:high]
-        free = _uncovered(starts, ends, resolved[document])
+        free = _uncovered(tokens, document, resolved[document])
         # Before the cut: a comma is never PHI by itself, and would take a word's place.
-        bounds = zip(starts[free].tolist(), ends[free].tolist(), strict=True)
+        bounds = zip(tokens.start[free].tolist(), tokens.end[free].tolist(), strict=True)
         text = batch.documents[document].text
         free = free[[any(map(str.isalnum, text[start:end])) for start, end in bounds]]
         most = max(_LEAST_TOKENS, (high - low) // _SHARE)
-        likeliest = free[np.argsort(-odds[low + free], kind="stable")[:most]]
-        for place in np.sort(likeliest).tolist():
-            row = low + place
-            span = Span(int(starts[place]), int(ends[place]), labels[label[row]], float(score[row]), SOURCE)
-            found[document].append(span)
+        for row in np.sort(free[np.argsort(-odds[free], kind="stable")[:most]]).tolist():
+            place = int(tokens.start[row]), int(tokens.end[row])
+            found[document].append(Span(*place, labels[label[row]], float(score[row]), SOURCE))
     return found
 
 
-def _uncovered(starts: Int32s, ends: Int32s, spans: Sequence[Span]) -> NDArray[np.intp]:
-    change = np.zeros(len(starts) + 1, dtype=np.int64)
-    np.add.at(change, np.searchsorted(ends, [span.start for span in spans], side="right"), 1)
-    np.add.at(change, np.searchsorted(starts, [span.end for span in spans], side="left"), -1)
-    return np.flatnonzero(np.cumsum(change)[:-1] == 0)
+def _uncovered(tokens: TokenTable, document: int, spans: Sequence[Span]) -> NDArray[np.intp]:
+    """Return the rows of a document's tokens that no span covers."""
+    low, high = tokens.document_starts[document : document + 2].tolist()
+    change = np.zeros(high - low + 1, dtype=np.int64)
+    first, after = tokens.rows_in(document, [span.start for span in spans], [span.end for span in spans])
+    np.add.at(change, first - low, 1)
+    np.add.at(change, after - low, -1)
+    return low + np.flatnonzero(np.cumsum(change)[:-1] == 0)

@@ -9,7 +9,7 @@ its own patient.
 
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -125,16 +125,15 @@ class SiteStage:
                     counts[named][0] += is_phi
                     counts[named][1] += 1
         total: _Counts = defaultdict(lambda: [0, 0])
-        patients: dict[tuple[str, str], int] = defaultdict(int)
         for counts in own.values():
             for key, (good, all_) in counts.items():
-                patients[key] += 1
                 total[key][0] += good
                 total[key][1] += all_
-        kept = {key: pair for key, pair in sorted(total.items()) if patients[key] >= min_patients}
+        patients = Counter(key for counts in own.values() for key in counts)
         tables: dict[str, dict[str, tuple[int, int]]] = {kind: {} for kind in KINDS}
-        for (kind, word), (good, all_) in kept.items():
-            tables[kind][word] = (good, all_)
+        for (kind, word), (good, all_) in sorted(total.items()):
+            if patients[kind, word] >= min_patients:
+                tables[kind][word] = (good, all_)
         empty = np.zeros(0)
         stage = cls(tables, float(np.concatenate(phi).mean()), rank=empty, score=empty)
         columns = [
@@ -142,16 +141,13 @@ class SiteStage:
             for (document, scored), found in zip(notes, tokens, strict=True)
         ]
         exact = [scored.table.is_gold([document.spans]) for document, scored in notes]
-        share = [
-            _share(found, marked, scored.table) for found, marked, (_, scored) in zip(tokens, phi, notes, strict=True)
-        ]
+        parts = zip(tokens, phi, notes, strict=True)
+        share = [_share(found, marked, scored.table) for found, marked, (_, scored) in parts]
         table = np.concatenate(columns)
-        rank = _weights(
-            table, np.concatenate(exact), log_odds(np.concatenate([s.probability for _, s in notes]), bound=_BOUND)
-        )
-        score = _weights(
-            table, np.concatenate(share), log_odds(np.concatenate([s.score for _, s in notes]), bound=_BOUND)
-        )
+        probability = log_odds(np.concatenate([scored.probability for _, scored in notes]), bound=_BOUND)
+        rank = _weights(table, np.concatenate(exact), probability)
+        before = log_odds(np.concatenate([scored.score for _, scored in notes]), bound=_BOUND)
+        score = _weights(table, np.concatenate(share), before)
         return cls(stage.counts, stage.prior, rank=rank, score=score)
 
     def corrected(self, documents: Sequence[Document], scored: ScoredCandidates) -> tuple[Floats, Floats]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.arrays import Flags, Floats, Int32s
+from ensemble_deid.arrays import Floats, Int32s
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.taggers.chain import LinearChain, Marginals, n_best, path_probability, sorted_top
 
@@ -59,28 +59,6 @@ def length_batches(starts: Int32s, n_tokens: int) -> Iterator[Int32s]:
         begin += size
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _PaddedBatch:
-    """Sequences as rows of all tokens, padded with their last: `rows` and `within` (sequences, steps).
-
-    `first` and `lengths` (sequences,) are those of each sequence; `within` is false where `rows` is padding.
-    """
-
-    first: Int32s
-    lengths: Int32s
-    rows: Int32s
-    within: Flags
-
-
-def _padded_batches(starts: Int32s, n_tokens: int) -> Iterator[_PaddedBatch]:
-    bounds = np.append(starts, n_tokens).astype(np.int32)
-    for batch in length_batches(starts, n_tokens):
-        first, lengths = bounds[batch], bounds[batch + 1] - bounds[batch]
-        steps = np.arange(lengths[0])
-        rows = first[:, None] + np.minimum(steps[None, :], lengths[:, None] - 1)
-        yield _PaddedBatch(first, lengths, rows, steps[None, :] < lengths[:, None])
-
-
 def decode(chain: LinearChain, emissions: Floats, starts: Int32s, *, n: int, certain: float = 0.999) -> Decoded:
     """Decode all tokens: emissions (n_tokens, tags), sequences beginning at `starts`.
 
@@ -94,8 +72,13 @@ def decode(chain: LinearChain, emissions: Floats, starts: Int32s, *, n: int, cer
     n_tokens = len(emissions)
     best = np.zeros(n_tokens, dtype=np.int32)
     found = Decoded(best, np.zeros(n_tokens, dtype=np.float32), np.zeros(n_tokens, dtype=np.int16))
-    for batch in _padded_batches(starts, n_tokens):
-        rows, within, lengths = batch.rows, batch.within, batch.lengths
+    bounds = np.append(starts, n_tokens).astype(np.int32)
+    for batch in length_batches(starts, n_tokens):
+        first, lengths = bounds[batch], bounds[batch + 1] - bounds[batch]
+        steps = np.arange(lengths[0])
+        # (sequences, steps): rows of all tokens, a shorter sequence padded with its last.
+        rows = first[:, None] + np.minimum(steps, lengths[:, None] - 1)
+        within = steps < lengths[:, None]
         marginals = Marginals.from_emissions(chain, emissions[rows], lengths)
         probability = marginals.of_tags()
         if chain.n_tags > 1:
@@ -113,18 +96,9 @@ def decode(chain: LinearChain, emissions: Floats, starts: Int32s, *, n: int, cer
         best[rows[within]] = paths[:, 0][within]
         if n > 0:
             _add_candidates(
-                found, marginals=part, paths=paths, scores=scores, first_rows=batch.first[searched], certain=certain
+                found, marginals=part, paths=paths, scores=scores, first_rows=first[searched], certain=certain
             )
     found.candidates.sort(key=lambda span: (span.first, span.after, span.label))
-    return found
-
-
-def tag_probabilities(chain: LinearChain, emissions: Floats, starts: Int32s) -> Floats:
-    """Return the marginal probability of every tag at every token, (n_tokens, tags); arguments as in `decode`."""
-    found = np.zeros_like(emissions)
-    for batch in _padded_batches(starts, len(emissions)):
-        marginals = Marginals.from_emissions(chain, emissions[batch.rows], batch.lengths)
-        found[batch.rows[batch.within]] = marginals.of_tags()[batch.within]
     return found
 
 

@@ -82,7 +82,9 @@ class ArrayNetwork:
         self._config = config
         self._features = [weights[f"features.{k}.weight"] for k in range(_count(weights, "features"))]
         self._tables = _character_tables(weights) if config.characters == "cnn" else []
-        self._spelling = LstmPair(under(weights, "characters.lstm")) if "characters.lstm" in _parts(weights) else None
+        self._spelling = None
+        if config.characters not in ("none", "cnn"):
+            self._spelling = LstmPair(under(weights, "characters.lstm"))
         self._transformer = None
         if config.encoder != "bilstm":
             self._transformer = _Transformer(under(weights, "transformer"), heads=config.transformer_heads)
@@ -117,10 +119,6 @@ class ArrayNetwork:
         last = np.maximum(mask.sum(axis=1) - 1, 0)
         # Forwards the last character has seen the whole word, backwards the first one has.
         return np.concatenate([states[np.arange(len(states)), last, :half], states[:, 0, half:]], axis=1)
-
-
-def _parts(weights: Weights) -> set[str]:
-    return {".".join(name.split(".")[:2]) for name in weights}
 
 
 def _count(weights: Weights, part: str) -> int:

@@ -1,7 +1,7 @@
 """Transformation-based error-driven learning: rules that correct the tags of an initial tagger, one after another."""
 
 from ensemble_deid.features.windows import Window
-from ensemble_deid.taggers.tbed.applier import Firing, RuleApplier, apply_rules
+from ensemble_deid.taggers.tbed.applier import Firing, RuleApplier
 from ensemble_deid.taggers.tbed.learner import learn_rules
 from ensemble_deid.taggers.tbed.rulelist import RuleList
 from ensemble_deid.taggers.tbed.templates import (
@@ -22,7 +22,6 @@ __all__ = [
     "Template",
     "TemplateSet",
     "Window",
-    "apply_rules",
     "learn_rules",
     "load_templates",
     "parse_templates",

@@ -15,21 +15,6 @@ from ensemble_deid.taggers.tbed.layout import Layout, Strings, as_column, check_
 from ensemble_deid.taggers.tbed.places import PlaceLists, list_places, places_seeing, shortest_way
 from ensemble_deid.taggers.tbed.templates import TAG_COLUMN, Condition, Rule
 
-
-def apply_rules(
-    rules: Sequence[Rule],
-    columns: Mapping[str, Strings],
-    initial_tags: Strings,
-    sentence_starts: ArrayLike,
-) -> list[str]:
-    """Return the tags (one string a token) after all rules.
-
-    `columns`, tags and `sentence_starts` are those of `learn_rules`. Raises RuleError when a rule asks for a
-    column that is not there.
-    """
-    return RuleApplier(rules).apply(columns, initial_tags, sentence_starts).strings()
-
-
 # Below one place in so many, reading a list of places costs less than comparing all of them.
 _LIST_FACTOR = 30
 
@@ -52,7 +37,11 @@ class _Test:
 
 
 class RuleApplier:
-    """A rule list made ready for many batches."""
+    """A rule list made ready for many batches.
+
+    The columns, tags and `sentence_starts` of a batch are those of `learn_rules`. Applying raises RuleError when a rule
+    asks for a column that is not there.
+    """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = tuple(rules)
@@ -128,7 +117,7 @@ class _Batch:
         self.cells: NDArray[np.unsignedinteger] = np.zeros(layout.size, cell_type)
         cells = initial.lookup(numbers, unknown=0).astype(cell_type)
         cells += cell_type.type(1)
-        layout.spread(cells, self.cells)
+        self.cells[layout.places] = cells
         listed = list_places(cells - cell_type.type(1), len(numbers), layout.places)
         self._tag_places = [listed[number] for number in range(len(listed))]
         # By tag: the places that rules have given it since its list was made.

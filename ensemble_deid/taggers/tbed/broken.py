@@ -88,7 +88,14 @@ class BrokenCounts:
         for t in sorted(set(templates.tolist())):
             mine = (~is_short).nonzero()[0][templates == t]
             counts[mine] = self._sweep(t, keys[mine], contexts.select(mine))
-        self._register(keys, counts)
+        first = self._in_tables + len(self._index)
+        self._index.add(keys)
+        used = first + len(keys)
+        if used + 2 > len(self.counts):
+            grown = np.zeros(used + len(self._index) + 2, np.int32)
+            grown[:first] = self.counts[:first]
+            self.counts = grown
+        self.counts[first:used] = counts
 
     def _sweep(self, t: int, keys: Int64s, contexts: Contexts) -> Int64s:
         """Count contexts of one template that no short list leads to."""
@@ -102,16 +109,6 @@ class BrokenCounts:
         index.add(keys)
         numbers = np.concatenate([index.find(found) for found in self._right_keys(t)])
         return np.bincount(numbers[numbers >= 0], minlength=len(keys))
-
-    def _register(self, keys: Int64s, counts: Int32s) -> None:
-        first = self._in_tables + len(self._index)
-        self._index.add(keys)
-        used = first + len(keys)
-        if used + 2 > len(self.counts):
-            grown = np.zeros(used + len(self._index) + 2, np.int32)
-            grown[:first] = self.counts[:first]
-            self.counts = grown
-        self.counts[first:used] = counts
 
     def _right_keys(self, t: int) -> list[Int64s]:
         """Return, for each instance of a template, the keys of its contexts at right tags."""

@@ -11,6 +11,7 @@ from ensemble_deid.arrays import Int32s, Int64s
 from ensemble_deid.taggers.tbed.instances import Indices
 from ensemble_deid.taggers.tbed.keyindex import KeyIndex, distinct
 from ensemble_deid.taggers.tbed.keys import ContextKeys
+from ensemble_deid.taggers.tbed.places import stable_order
 
 # Of the counts' own type: numpy adds it at many places without conversion, ten times faster.
 _ONE = np.int32(1)
@@ -121,17 +122,8 @@ class Candidates:
 
 
 def _group(values: Int64s, bound: int) -> tuple[Int64s, Int64s, Int64s]:
-    """Return the distinct values in rising order, the indices of equal values side by side, and their counts.
-
-    `bound` is above all values. Where a value and its index fit one integer, one sort does everything.
-    """
-    bits = len(values).bit_length()
-    if bound.bit_length() + bits < 64:
-        packed = np.sort((values << bits) | np.arange(len(values)))
-        order = packed & ((1 << bits) - 1)
-        ordered = packed >> bits
-    else:
-        order = np.argsort(values, kind="stable")
-        ordered = values[order]
+    """Return the distinct values (below `bound`) in order, the indices of equal ones side by side, and their counts."""
+    order = stable_order(values, bound)
+    ordered = values[order]
     first = np.flatnonzero(np.diff(ordered, prepend=-1))
     return ordered[first], order, np.diff(first, append=len(values))

@@ -39,18 +39,19 @@ def counts_by_rule(rules: Sequence[Rule], batch: Batch, initial: Column, scheme:
     n_gold = sum(len({span.key for span in document.spans}) for document in batch.documents)
     every_label = TagScheme.from_labels(span.label for document in batch.documents for span in document.spans)
     phi = np.flatnonzero(batch.gold(every_label))
-    counts, phi_found = [_matches(codes, batch, gold, len(scheme.labels))], [int(np.count_nonzero(codes[phi]))]
-    at = 0
+
+    def found() -> tuple[int, int, int]:
+        return *_matches(codes, batch, gold, len(scheme.labels)), int(np.count_nonzero(codes[phi]))
+
+    counts, at = [found()], 0
     for firing in RuleApplier(rules).firings(batch.table.columns, initial, batch.tokens.sentence_starts):
         counts += [counts[-1]] * (firing.rule - at)
-        phi_found += [phi_found[-1]] * (firing.rule - at)
         at = firing.rule + 1
         codes[firing.tokens] = index[rules[firing.rule].to_tag]
-        counts.append(_matches(codes, batch, gold, len(scheme.labels)))
-        phi_found.append(int(np.count_nonzero(codes[phi])))
+        counts.append(found())
     counts += [counts[-1]] * (len(rules) - at)
-    phi_found += [phi_found[-1]] * (len(rules) - at)
-    return CountsByRule(tuple(counts), n_gold, tuple(phi_found), len(phi))
+    by_rule = tuple((right, system) for right, system, _ in counts)
+    return CountsByRule(by_rule, n_gold, tuple(of_phi for *_, of_phi in counts), len(phi))
 
 
 def best_number_of_rules(folds: Sequence[CountsByRule]) -> int:

@@ -58,11 +58,6 @@ class Instances:
         index = np.arange(len(templates)).repeat(counts)
         return index, ranges(self.first.take(templates), counts)
 
-    def unequal_pairs(self) -> list[tuple[Int64s, Int64s]]:
-        """Return the two halves of `unequal`, row by row."""
-        depth = len(self.unequal) // 2
-        return list(zip(self.unequal[:depth], self.unequal[depth:], strict=True))
-
     def earlier_places(self, j: int) -> list[tuple[int, int]]:
         """Return the pairs of cells of instance j that may not be equal: its own, and one of an earlier choice."""
         t = int(self.template[j])

@@ -5,7 +5,6 @@ so that no rule sees across a border and nothing needs to ask where the borders 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -64,10 +63,6 @@ class Layout:
     def __len__(self) -> int:
         return len(self.places)
 
-    def spread(self, values: NDArray[Any], out: NDArray[Any]) -> None:
-        """Write one value a token into a flat array of `size` cells."""
-        out[self.places] = values
-
     def room(self, most: int) -> Int64s:
         """Return for each token (most + 1) * (tokens before it in its sentence) + tokens after, each up to `most`."""
         first = np.repeat(self._starts, self._lengths)
@@ -107,13 +102,13 @@ class CellMatrix:
         self.sizes = [len(values) for values in self.values]
         self.cells: CellCodes = np.zeros((len(self.values), layout.size), np.int32)
         self.cells[ALWAYS] = 1
-        layout.spread(current + np.int32(1), self.cells[TAGS])
-        layout.spread(gold + np.int32(1), self.cells[GOLD])
+        self.cells[TAGS, layout.places] = current + np.int32(1)
+        self.cells[GOLD, layout.places] = gold + np.int32(1)
         for row, column in enumerate(columns.values(), GOLD + 1):
-            layout.spread(column.codes + np.int32(1), self.cells[row])
+            self.cells[row, layout.places] = column.codes + np.int32(1)
         self.flat: CellCodes = self.cells.reshape(-1)
         self.room: NDArray[np.uint8] = np.zeros(layout.size, np.uint8)
-        layout.spread(layout.room(MAX_OFFSET), self.room)
+        self.room[layout.places] = layout.room(MAX_OFFSET)
         self._list_places()
 
     def _list_places(self) -> None:

@@ -75,6 +75,9 @@ def stable_order(numbers: NDArray[np.integer[Any]], largest: int) -> Int64s:
         narrow = numbers if numbers.dtype.itemsize <= 2 else numbers.astype(np.uint16)
         return narrow.argsort(kind="stable")
     bits = len(numbers).bit_length()
+    if largest.bit_length() + bits > 63:
+        return numbers.argsort(kind="stable")
+    # A number and its index fit one integer: one sort does everything.
     packed = np.sort((numbers.astype(np.int64) << bits) | np.arange(len(numbers)))
     return packed & ((1 << bits) - 1)
 

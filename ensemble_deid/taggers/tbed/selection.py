@@ -8,7 +8,6 @@ import numpy as np
 from ensemble_deid.arrays import Flags, Int32s, Int64s
 from ensemble_deid.taggers.tbed.broken import UNKNOWN, BrokenCounts
 from ensemble_deid.taggers.tbed.candidates import Candidates
-from ensemble_deid.taggers.tbed.instances import Indices
 from ensemble_deid.taggers.tbed.keys import ContextKeys
 from ensemble_deid.taggers.tbed.matching import RuleMatcher
 
@@ -72,17 +71,13 @@ class Selection:
         self._patient: Int64s | None = None
         if limits.patients is not None and limits.min_patients > 1:
             self._patient = np.full(keys.matrix.size, -1)
-            keys.matrix.layout.spread(limits.patients, self._patient)
+            self._patient[keys.matrix.layout.places] = limits.patients
         # By candidate: whether it is on the list, and whether the limits forbid it.
         self._is_listed: Flags = np.zeros(candidates.size, bool)
         self._is_barred: Flags = np.zeros(candidates.size, bool)
         # By place in the list: the candidate, its template, its context's key and its new tag, and the number under
         # which its context's broken tags are counted.
-        self._listed: Int64s = np.empty(0, np.int64)
-        self._template: Indices = np.empty(0, np.intp)
-        self._key: Int64s = np.empty(0, np.int64)
-        self._new_tag: Int64s = np.empty(0, np.int64)
-        self._context: Int64s = np.empty(0, np.int64)
+        self._rows: Int64s = np.empty((5, 0), np.int64)
         self._touched: list[Int64s] = []
         # For each number of errors, how many candidates fix at most so many.
         at_most = np.bincount(candidates.fixed[1 : candidates.size]).cumsum()
@@ -224,10 +219,9 @@ class Selection:
     def _list_from_level(self) -> None:
         """List all candidates that fix at least as many errors as the level, and drop those that no longer do."""
         fixed = self._candidates.fixed[: self._candidates.size]
-        keep = fixed[self._listed] >= self._level
-        self._is_listed[self._listed[~keep]] = False
-        self._listed, self._template, self._context = self._listed[keep], self._template[keep], self._context[keep]
-        self._key, self._new_tag = self._key[keep], self._new_tag[keep]
+        keep = fixed[self._rows[0]] >= self._level
+        self._is_listed[self._rows[0, ~keep]] = False
+        self._rows = self._rows[:, keep]
         new = (fixed >= self._level) & ~self._is_listed[: self._candidates.size]
         new[0] = False
         self._list(np.flatnonzero(new))
@@ -236,9 +230,7 @@ class Selection:
         keys, new_tags = self._candidates.rules_of(numbers)
         templates = self._contexts.templates_of(keys)
         order = templates.argsort(kind="stable")
-        self._listed = np.concatenate([self._listed, numbers.take(order)])
-        self._template = np.concatenate([self._template, templates.take(order)])
-        self._key = np.concatenate([self._key, keys.take(order)])
-        self._new_tag = np.concatenate([self._new_tag, new_tags.take(order)])
-        self._context = np.concatenate([self._context, np.full(len(numbers), UNKNOWN)])
+        new = np.stack([numbers, templates, keys, new_tags, np.full(len(numbers), UNKNOWN)])[:, order]
+        self._rows = np.concatenate([self._rows, new], axis=1)
+        self._listed, self._template, self._key, self._new_tag, self._context = self._rows
         self._is_listed[numbers] = True
