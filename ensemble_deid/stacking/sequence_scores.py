@@ -131,7 +131,7 @@ def single_tokens(
 
 def _uncovered(tokens: TokenTable, document: int, spans: Sequence[Span]) -> NDArray[np.intp]:
     """Return the rows of a document's tokens that no span covers."""
-    low, high = tokens.document_starts[document : document + 2].tolist()
+    low, high = int(tokens.document_starts[document]), int(tokens.document_starts[document + 1])
     change = np.zeros(high - low + 1, dtype=np.int64)
     first, after = tokens.rows_in(document, [span.start for span in spans], [span.end for span in spans])
     np.add.at(change, first - low, 1)
