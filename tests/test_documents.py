@@ -94,7 +94,8 @@ def test_what_runs_on_spark_is_run(document: Path, reader: Reader) -> None:
 def table_is_clean(folder: Path) -> None:
     clean = (folder / "clean.csv").read_text(encoding="utf-8")
     assert clean.startswith("note_id,mrn,seen,ward,text\n")
-    assert "2019" not in clean
+    # As a year: one pseudonym in hundreds has these digits by chance.
+    assert not re.search(r"\b2019\b", clean)
     assert "Anna Bell" not in clean
 
 

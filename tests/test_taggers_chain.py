@@ -81,15 +81,20 @@ def test_fewer_taggings_than_asked_for_have_no_score() -> None:
     assert np.isfinite(scores[0, :N_TAGS]).all()
 
 
-def test_the_probability_of_phi_is_that_of_the_paths_through_it() -> None:
+def test_the_probability_of_every_tag_is_that_of_the_paths_through_it() -> None:
     chain, emissions = random_chain(5, 6)
     phi = decode(chain, emissions, np.array([0, 2], dtype=np.int32), n=0).phi
-    for low, high in ((0, 2), (2, 6)):
+    # (sequences, steps, tags): the longer first, the shorter padded with its last.
+    padded = emissions[[[2, 3, 4, 5], [0, 1, 1, 1]]]
+    found = Marginals.from_emissions(chain, padded, np.array([4, 2], dtype=np.int32)).of_tags()
+    for marginals, low, high in ((found[1], 0, 2), (found[0], 2, 6)):
         paths = all_paths(chain, emissions[low:high])
         weights = np.exp([score for score, _ in paths])
         for t in range(low, high):
-            through = sum(w for w, (_, tags) in zip(weights, paths, strict=True) if tags[t - low])
-            assert phi[t] == pytest.approx(through / weights.sum(), abs=1e-6)
+            for tag in range(N_TAGS):
+                through = sum(w for w, (_, tags) in zip(weights, paths, strict=True) if tags[t - low] == tag)
+                assert marginals[t - low, tag] == pytest.approx(through / weights.sum())
+            assert phi[t] == pytest.approx(1 - marginals[t - low, 0], abs=1e-6)
 
 
 def test_sequences_of_different_lengths_are_decoded_each_for_itself() -> None:
