@@ -82,7 +82,7 @@ TARGET static __attribute__((noinline)) void vnni_products(
 #define LANES 8
 #define ROWS_AT_ONCE 6
 #define OUTPUTS_AT_ONCE 16
-#define MOST_SUMMED 2048 /* products of 15 bits and eight, whose sums in pairs of lanes fit 32 bits */
+#define MOST_SUMMED 2048 /* products of 15 bits and eight whose sums fit 32 bits, two lanes an output */
 
 /* Written as an intrinsic, GCC copies every sum from register to register. */
 #define ADD_TO(sum, more) __asm__("vpaddd %1, %0, %0" : "+x"(sum) : "x"(more))
@@ -95,7 +95,7 @@ TARGET static inline void avx2_store_rounded(uint8_t *row, size_t n, size_t k, a
 
 /* Add the sums of eight outputs, which are in registers. */
 TARGET static __attribute__((noinline)) void avx2_add_eight(
-    const uint8_t *const *rows, const int8_t *packed, size_t from, size_t to, float sums[][OUTPUTS_AT_ONCE])
+    const uint8_t *const *rows, const int8_t *packed, size_t from, size_t to, double sums[][OUTPUTS_AT_ONCE])
 {
     __m256i found[ROWS_AT_ONCE][2];
     UNROLL for (int i = 0; i < ROWS_AT_ONCE; i++)
@@ -112,22 +112,28 @@ TARGET static __attribute__((noinline)) void avx2_add_eight(
         }
     }
     UNROLL for (int i = 0; i < ROWS_AT_ONCE; i++) {
-        /* Two lanes an output, of four outputs each: 0 1 4 5 2 3 6 7 */
-        __m256 both = _mm256_hadd_ps(_mm256_cvtepi32_ps(found[i][0]), _mm256_cvtepi32_ps(found[i][1]));
-        both = (__m256)_mm256_permute4x64_pd((__m256d)both, 0xd8);
-        _mm256_storeu_ps(sums[i], _mm256_add_ps(_mm256_loadu_ps(sums[i]), both));
+        UNROLL for (int j = 0; j < 2; j++) {
+            /* Two lanes an output, whose sum takes 33 bits, in the order 0 2 1 3. */
+            __m256d low = _mm256_cvtepi32_pd(_mm256_castsi256_si128(found[i][j]));
+            __m256d high = _mm256_cvtepi32_pd(_mm256_extracti128_si256(found[i][j], 1));
+            __m256d four = _mm256_permute4x64_pd(_mm256_hadd_pd(low, high), 0xd8);
+            _mm256_storeu_pd(sums[i] + 4 * j, _mm256_add_pd(_mm256_loadu_pd(sums[i] + 4 * j), four));
+        }
     }
 }
 
 TARGET static void avx2_products(
     const uint8_t *const *rows, const int8_t *packed, size_t inputs, float sums[][OUTPUTS_AT_ONCE])
 {
-    memset(sums, 0, ROWS_AT_ONCE * sizeof *sums);
+    double whole[ROWS_AT_ONCE][OUTPUTS_AT_ONCE] = {{0}};
     for (size_t from = 0; from < inputs; from += MOST_SUMMED) {
         size_t to = inputs - from < MOST_SUMMED ? inputs : from + MOST_SUMMED;
-        avx2_add_eight(rows, packed, from, to, sums);
-        avx2_add_eight(rows, packed + 32, from, to, (float(*)[OUTPUTS_AT_ONCE])(*sums + 8));
+        avx2_add_eight(rows, packed, from, to, whole);
+        avx2_add_eight(rows, packed + 32, from, to, (double(*)[OUTPUTS_AT_ONCE])(*whole + 8));
     }
+    for (int i = 0; i < ROWS_AT_ONCE; i++)
+        for (int j = 0; j < OUTPUTS_AT_ONCE; j++)
+            sums[i][j] = whole[i][j];
 }
 #include "layer_steps.h"
 

@@ -16,11 +16,12 @@ INLINE floats NAME(choose)(ints where, floats yes, floats no) { return (floats)(
 INLINE floats NAME(larger)(floats a, floats b) { return NAME(choose)(a > b, a, b); }
 INLINE floats NAME(smaller)(floats a, floats b) { return NAME(choose)(a < b, a, b); }
 
-INLINE float NAME(sum_of)(floats value)
+/* Sums are of STEP lanes whatever the registers hold, so that all sets of instructions round alike. */
+INLINE float NAME(sum_of)(const floats *values)
 {
-    float total[LANES];
-    __builtin_memcpy(total, &value, sizeof total);
-    for (int half = LANES / 2; half; half /= 2)
+    float total[STEP];
+    __builtin_memcpy(total, values, sizeof total);
+    for (int half = STEP / 2; half; half /= 2)
         for (int k = 0; k < half; k++)
             total[k] += total[k + half];
     return total[0];
@@ -86,14 +87,16 @@ TARGET static void NAME(round_row)(const float *row, size_t n, uint8_t *digits, 
 /* As `LayerNorm` of taggers/layers.py. */
 TARGET static void NAME(normalise)(float *row, size_t n, const float *scale, const float *bias, float eps)
 {
-    floats total = {0}, square = {0};
-    for (size_t k = 0; k < n; k += LANES)
-        total += NAME(load)(row + k);
+    floats total[VECTORS] = {{0}}, square[VECTORS] = {{0}};
+    for (size_t k = 0; k < n; k += STEP)
+        UNROLL for (int v = 0; v < VECTORS; v++)
+            total[v] += NAME(load)(row + k + v * LANES);
     float mean = NAME(sum_of)(total) / n;
-    for (size_t k = 0; k < n; k += LANES) {
-        floats moved = NAME(load)(row + k) - mean;
-        square += moved * moved;
-    }
+    for (size_t k = 0; k < n; k += STEP)
+        UNROLL for (int v = 0; v < VECTORS; v++) {
+            floats moved = NAME(load)(row + k + v * LANES) - mean;
+            square[v] += moved * moved;
+        }
     float factor = 1 / __builtin_sqrtf(NAME(sum_of)(square) / n + eps);
     for (size_t k = 0; k < n; k += LANES)
         NAME(store)(row + k, (NAME(load)(row + k) - mean) * factor * NAME(load)(scale + k) + NAME(load)(bias + k));
@@ -152,13 +155,14 @@ INLINE void NAME(look)(const float *const *query, const memory *at, size_t piece
         }
     }
     UNROLL for (int i = 0; i < 4; i++) {
-        floats total = {0};
+        floats total[VECTORS] = {{0}};
         float *weights = at->weights + i * wide, largest = NAME(largest_of)(most[i]);
-        for (size_t low = 0; low < wide; low += LANES) {
-            floats found = NAME(exponential)(NAME(load)(weights + low) - largest);
-            NAME(store)(weights + low, found);
-            total += found;
-        }
+        for (size_t low = 0; low < wide; low += STEP)
+            UNROLL for (int v = 0; v < VECTORS; v++) {
+                floats found = NAME(exponential)(NAME(load)(weights + low + v * LANES) - largest);
+                NAME(store)(weights + low + v * LANES, found);
+                total[v] += found;
+            }
         totals[i] = NAME(sum_of)(total);
     }
 }
