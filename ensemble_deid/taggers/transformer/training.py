@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from ensemble_deid.arrays import Int32s
+from ensemble_deid.arrays import Int32s, Int64s
 from ensemble_deid.config import TransformerConfig
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.features.batch import Batch
@@ -38,6 +38,7 @@ from ensemble_deid.taggers.transformer.network import (
 )
 from ensemble_deid.taggers.transformer.pieces import Pieces, cut_of, learn_pieces, windows
 from ensemble_deid.taggers.transformer.quantisation import dequantise
+from ensemble_deid.taggers.transformer.quick_steps import only_rows, quicken
 from ensemble_deid.taggers.transformer.scoring import SpecialPieces, TextWindow, WindowBatch, batches
 
 if TYPE_CHECKING:
@@ -152,6 +153,8 @@ def fit_encoder(tagger: "type[TransformerTagger]", train: Batch, options: FitOpt
             taken = _inherit(module, fitted, start)
             options.progress(f"transformer: starts with {taken} arrays of the model to start from")
         pieces = fitted.pieces(train)
+        if device.type == "cpu" and is_plain_bert(source.config):
+            quicken(module, source.encoder)
         fine_tune(
             module,
             windows(train.tokens, pieces, size=config.window, overlap=config.training_overlap),
@@ -193,8 +196,32 @@ def fine_tune(
     device: torch.device,
 ) -> None:
     """Train all weights in place with AdamW, a linear warm-up and a linear descent to nothing (Johnson et al. 2020)."""
-    config: TransformerConfig = options.config
     network.to(device)
+    used, special, pieces = _renumbered(special, pieces)
+    with only_rows(network.encoder, used):
+        _fine_tune(network, found, pieces, gold, special, options=options, device=device)
+    network.eval()
+
+
+def _renumbered(special: SpecialPieces, pieces: Pieces) -> tuple[Int64s, SpecialPieces, Pieces]:
+    """Return the pieces in use, in ascending order, and the special and all pieces as places in them."""
+    own = np.array(astuple(special), dtype=np.int64)
+    used, places = np.unique(np.concatenate([own, pieces.ids]), return_inverse=True)
+    opening, closing, padding = places[: len(own)].tolist()
+    return used, SpecialPieces(opening, closing, padding), replace(pieces, ids=places[len(own) :])
+
+
+def _fine_tune(
+    network: EncoderClassifier,
+    found: Sequence[TextWindow],
+    pieces: Pieces,
+    gold: Int32s,
+    special: SpecialPieces,
+    *,
+    options: FitOptions,
+    device: torch.device,
+) -> None:
+    config: TransformerConfig = options.config
     random = generator(options.seed, "transformer batches")
     n_batches = sum(1 for _ in batches(found, pieces, special, batch_pieces=config.batch_pieces))
     # The shuffle can make a batch or two more in one epoch than in another; the schedule needs no more than this.
@@ -209,7 +236,6 @@ def fine_tune(
         losses = (_loss(network, batch, gold, device) for batch in shuffled)
         loss = train_epoch(network, losses, optimizer, schedule, clip=config.gradient_clip)
         options.progress(f"transformer: epoch {epoch}/{config.epochs}, loss {loss:.4f}")
-    network.eval()
 
 
 def _groups(network: EncoderClassifier, config: TransformerConfig) -> list[dict[str, object]]:
