@@ -38,7 +38,7 @@ BEFORE_en = $(BIN)/ensemble-deid corpus convert data/demo/dev/$(NOTE).xml --form
 BEFORE_es = mkdir -p $(OUT)/demo-es && cp data/spanish/nota.txt
 
 train: $(VENV)/installed-train
-	@echo "From here on it takes 35 minutes of processor time on two cores; a bar shows the time left."
+	@echo "From here on it takes half an hour of processor time on two cores; a bar shows the time left."
 	$(BIN)/ensemble-deid train demo:train --dev demo:dev --config best --out $(MODEL) $(if $(SITES),--sites $(SITES))
 	$(SHOW)
 

@@ -100,7 +100,8 @@ def test_only_the_rows_in_use_are_trained_and_put_back() -> None:
 
 
 def test_vectors_of_pieces_that_no_note_has_stay_as_pretrained() -> None:
-    config = TransformerConfig(encoder=tiny_encoder(), window=40, overlap=8, epochs=2, batch_pieces=200)
+    values = {"window": 40, "overlap": 8, "epochs": 2, "batch_pieces": 200, "eight_bit_weights": False}
+    config = TransformerConfig(encoder=tiny_encoder(), **values)
     batch = tiny_batch(tiny_notes(4))
     fitted = TransformerTagger.fit(batch, None, FitOptions(SCHEME, config, seed=1))
     pretrained = load_encoder(config.encoder).encoder.get_input_embeddings().weight.detach().half().float().numpy()

@@ -88,14 +88,21 @@ def test_every_token_is_in_the_batches_at_the_place_of_its_first_piece() -> None
     assert sorted(rows) == list(range(len(batch.tokens)))
 
 
-def test_weights_are_stored_in_half_precision_when_configured(tmp_path: Path) -> None:
-    sizes = []
-    for half in (True, False):
-        config = SMALL.model_copy(update={"half_precision_weights": half, "epochs": 1})
-        fitted = TransformerTagger.fit(tiny_batch(tiny_notes(4)), None, FitOptions(SCHEME, config, seed=1))
+def test_weights_are_stored_as_configured_and_predict_the_same_when_loaded(tmp_path: Path) -> None:
+    sizes, batch = [], tiny_batch(tiny_notes(4))
+    for eight, half in ((True, True), (False, True), (False, False)):
+        values = {"eight_bit_weights": eight, "half_precision_weights": half, "epochs": 1}
+        config = SMALL.model_copy(update=values)
+        fitted = TransformerTagger.fit(batch, None, FitOptions(SCHEME, config, seed=1))
         fitted.save(tmp_path)
         sizes.append((tmp_path / WEIGHTS).stat().st_size)
-    assert sizes[0] < 0.6 * sizes[1]
+        again = TransformerTagger.load(tmp_path, scheme=SCHEME, config=config, device="cpu")
+        assert np.array_equal(again.emissions(batch), fitted.emissions(batch))
+        before = (tmp_path / WEIGHTS).read_bytes()
+        again.save(tmp_path)
+        assert (tmp_path / WEIGHTS).read_bytes() == before
+    assert sizes[0] < 0.7 * sizes[1]
+    assert sizes[1] < 0.6 * sizes[2]
 
 
 def test_an_encoder_that_cannot_be_had_is_one_configuration_error(
@@ -165,11 +172,12 @@ def test_weights_in_eight_bits_are_nearly_the_same_and_a_quarter_of_the_size(tmp
 
 def test_a_model_predicts_with_weights_in_eight_bits(tmp_path: Path) -> None:
     batch = tiny_batch(tiny_notes(6))
-    fitted = TransformerTagger.fit(batch, None, FitOptions(SCHEME, SMALL, seed=1))
+    config = SMALL.model_copy(update={"eight_bit_weights": False})
+    fitted = TransformerTagger.fit(batch, None, FitOptions(SCHEME, config, seed=1))
     fitted.save(tmp_path)
     assert SMALL.encoder not in (tmp_path / SETTINGS).read_text(encoding="utf-8"), "where it was trained"
     before = (tmp_path / WEIGHTS).stat().st_size
     TransformerTagger.compact_saved(tmp_path)
     assert (tmp_path / WEIGHTS).stat().st_size < 0.7 * before
-    again = TransformerTagger.load(tmp_path, scheme=SCHEME, config=SMALL, device="cpu")
+    again = TransformerTagger.load(tmp_path, scheme=SCHEME, config=config, device="cpu")
     np.testing.assert_allclose(again.emissions(batch), fitted.emissions(batch), atol=0.3)

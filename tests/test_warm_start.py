@@ -94,7 +94,7 @@ def test_a_network_that_learns_nothing_more_predicts_as_before(trained: dict[str
 
 
 def test_a_transformer_that_learns_nothing_more_predicts_as_before(trained: dict[str, Any]) -> None:
-    values = {"learning_rate": 1e-12, "epochs": 1, "half_precision_weights": False}
+    values = {"learning_rate": 1e-12, "epochs": 1, "eight_bit_weights": False, "half_precision_weights": False}
     still = TransformerConfig(**{**section("transformer").model_dump(), **values})
     old, batch = trained["transformer"], tiny_batch(OLD)
     messages: list[str] = []

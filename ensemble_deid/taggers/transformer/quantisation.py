@@ -14,11 +14,24 @@ _LARGEST = 127
 _LEAST_SCALE = 1e-12
 
 
+def as_stored(weights: Weights, *, eight_bits: bool, half: bool) -> dict[str, Array]:
+    """Return the weights as a model stores them: in eight bits, in half precision, or in single precision."""
+    if eight_bits:
+        return quantise(weights)
+    whole = dequantise(weights)
+    return {
+        name: value.astype(np.float16) if half and value.dtype.kind == "f" else value for name, value in whole.items()
+    }
+
+
 def quantise(weights: Weights) -> dict[str, Array]:
-    """Return the weights with every matrix in eight bits beside its scales, and all else in half precision."""
+    """Return the weights with every matrix in eight bits beside its scales, and all else in half precision.
+
+    What is in eight bits stays as it is.
+    """
     found: dict[str, Array] = {}
     for name, value in weights.items():
-        if value.dtype.kind != "f":
+        if value.dtype.kind != "f" or is_scale(weights, name):
             found[name] = value
         elif value.ndim != 2:
             found[name] = value.astype(np.float16)

@@ -24,7 +24,7 @@ from ensemble_deid.taggers.layers import read_weights
 from ensemble_deid.taggers.sequences import chain_proposals, merge_lines
 from ensemble_deid.taggers.transformer.arrays import ArrayClassifier, check_stored, classifier_shapes, is_plain_bert
 from ensemble_deid.taggers.transformer.pieces import CUTS, Cut, Pieces, PieceVocabulary, cut_into_pieces, windows
-from ensemble_deid.taggers.transformer.quantisation import dequantise, quantise
+from ensemble_deid.taggers.transformer.quantisation import as_stored, quantise
 from ensemble_deid.taggers.transformer.scoring import SpecialPieces, score_pieces
 
 if TYPE_CHECKING:
@@ -113,11 +113,10 @@ class TransformerTagger:
 
     def save(self, directory: Path) -> None:
         """Write the weights as safetensors, the settings and the tokenizer as JSON."""
-        weights = dequantise(self.network.weights)
-        if self.config.half_precision_weights:
-            weights = {n: v.astype(np.float16) if v.dtype.kind == "f" else v for n, v in weights.items()}
-        weights = {name: np.ascontiguousarray(value) for name, value in weights.items()}
-        (directory / WEIGHTS).write_bytes(save(weights))
+        weights = as_stored(
+            self.network.weights, eight_bits=self.config.eight_bit_weights, half=self.config.half_precision_weights
+        )
+        (directory / WEIGHTS).write_bytes(save({name: np.ascontiguousarray(one) for name, one in weights.items()}))
         features = {name: list(values) for name, values in self.vocabulary.items()}
         settings = {"encoder": self.encoder_config, "features": features, "cut": self.cut}
         content = json.dumps(settings, ensure_ascii=False, indent=1)
@@ -128,7 +127,7 @@ class TransformerTagger:
     def compact_saved(directory: Path) -> None:
         """Rewrite the weights that `save` wrote in eight bits."""
         path = directory / WEIGHTS
-        path.write_bytes(save(quantise(dequantise(load(path.read_bytes())))))
+        path.write_bytes(save(quantise(load(path.read_bytes()))))
 
     @classmethod
     def load(cls, directory: Path, *, scheme: TagScheme, config: TransformerConfig, device: str) -> Self:

@@ -37,7 +37,7 @@ from ensemble_deid.taggers.transformer.network import (
     windows_to_tensors,
 )
 from ensemble_deid.taggers.transformer.pieces import Pieces, cut_of, learn_pieces, windows
-from ensemble_deid.taggers.transformer.quantisation import dequantise
+from ensemble_deid.taggers.transformer.quantisation import as_stored, dequantise
 from ensemble_deid.taggers.transformer.quick_steps import only_rows, quicken
 from ensemble_deid.taggers.transformer.scoring import SpecialPieces, TextWindow, WindowBatch, batches
 
@@ -166,14 +166,12 @@ def fit_encoder(tagger: "type[TransformerTagger]", train: Batch, options: FitOpt
         )
     # Back on the CPU: it is sent between processes, some of which may not have the device.
     module.cpu()
-    if config.half_precision_weights:
-        # Rounded to half precision, the model predicts the same before and after it is saved.
-        with torch.no_grad():
-            for parameter in module.parameters():
-                parameter.copy_(parameter.half().float())
-    if device.type == "cuda" or not is_plain_bert(source.config):
-        return fitted
-    return replace(fitted, network=ArrayClassifier(fitted.network.weights, source.config))
+    # Rounded as they are stored, so that the model predicts the same before and after it is saved.
+    weights = as_stored(fitted.network.weights, eight_bits=config.eight_bit_weights, half=config.half_precision_weights)
+    if device.type != "cuda" and is_plain_bert(source.config):
+        return replace(fitted, network=ArrayClassifier(weights, source.config))
+    module.load_state_dict({name: torch.from_numpy(value) for name, value in dequantise(weights).items()})
+    return fitted
 
 
 def _inherit(module: EncoderClassifier, new: "TransformerTagger", start: "TransformerTagger") -> str:
