@@ -5,8 +5,8 @@
 NOTES is a corpus that has the notes of the model's training. Nothing but final estimators is trained: on the
 out-of-fold candidates among the model's private files, in three folds that keep sites together, with the C, gamma and
 class weights of the model, and statistics counted without the fold that is scored. The frozen threshold of a site is
-chosen on the other sites, for five false positives in 1000 tokens. Brackets: the difference to the whole, a 95%
-interval over sites.
+chosen on the other sites (of more than 25, on those of the other folds of 25), for five false positives in 1000
+tokens. Brackets: the difference to the whole, a 95% interval over sites.
 """
 
 import argparse
@@ -33,6 +33,7 @@ from ensemble_deid.note.digits import figure, percent
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import drop_overlaps, suppressed_scores
 from ensemble_deid.note.reading import as_read
+from ensemble_deid.seeds import generator, group_folds
 from ensemble_deid.stacking.context import KINDS, MENTIONS
 from ensemble_deid.stacking.dataset import FILES, StackingDataset
 from ensemble_deid.stacking.features import candidate_features, measure_statistics
@@ -44,6 +45,7 @@ from ensemble_deid.submodels import row_of
 from ensemble_deid.training.training_notes import in_fold_groups, training_notes
 
 FROZEN, BOUNDS = 5.0, (2.0, 5.0, 10.0)
+MOST_FOLDS = 25
 LISTS = ("list", "known", "words")
 HEAD = "| | recall at 2 | 5 | 10 | recall, frozen | false positives | strict F1, frozen |"
 Row = tuple[str, StackingDataset, Floats]
@@ -114,13 +116,15 @@ def rows_of(dataset: StackingDataset, config: Config) -> Iterator[Row]:
 
 
 def at_frozen(notes: Sequence[Document], system: Sequence[Document]) -> list[Document]:
-    """Return each site's answer at the threshold that keeps within `FROZEN` on the other sites."""
+    """Return each fold's answer at the threshold that keeps within `FROZEN` on the sites of the others."""
     kept: dict[str, Document] = {}
-    for site in dict.fromkeys(note.group for note in notes):
-        others = [k for k, note in enumerate(notes) if note.group != site]
+    sites = [note.group for note in notes]
+    folds = group_folds(sites, min(MOST_FOLDS, len(set(sites))), generator(0, "frozen thresholds"))
+    for fold in np.unique(folds).tolist():
+        others, inside = np.flatnonzero(folds != fold).tolist(), np.flatnonzero(folds == fold).tolist()
         curve = trace_curve([notes[k] for k in others], [system[k] for k in others])
         point = find_point(curve, rule="false-positives", wanted=FROZEN)
-        own = [answer for note, answer in zip(notes, system, strict=True) if note.group == site]
+        own = [system[k] for k in inside]
         kept |= {a.id: a for a in keep_above(own, 1.1 if point is None else just_below(point.threshold))}
     return [kept[note.id] for note in notes]
 
@@ -153,16 +157,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("notes")
     parser.add_argument("--rows", type=int, help="print only so many")
+    parser.add_argument("--fit-candidates", type=int, help="fit SVMs to so many candidates, not to as many as training")
     options = parser.parse_args(arguments)
     manifest = read_manifest(options.model)
     config = make_config({**manifest.config, "jobs": 1})
     dataset = StackingDataset.load(private_files(options.model, *FILES, purpose="an ablation"))
     notes = notes_of(dataset, read_corpus(options.notes, gold=True).documents, options.model, config)
     config = with_settings(config, Stacker.load(options.model).svm.settings)
+    if options.fit_candidates:
+        stack = config.stack.model_copy(update={"fit_candidates": options.fit_candidates})
+        config = config.model_copy(update={"stack": stack})
+    # Changed copies of notes come after the notes: they teach, and are not scored.
+    n_documents = max(len(notes), int(dataset.table.document.max(initial=-1)) + 1)
     sys.stdout.write(f"{HEAD}\n| --- | --- | --- | --- | --- | --- | --- |\n")
     whole: list[Sequence[Document]] = []
     for name, part, scores in islice(rows_of(dataset, config), options.rows):
-        found = part.table.spans(scores, np.ones(len(part), bool), len(notes))
+        found = part.table.spans(scores, np.ones(len(part), bool), n_documents)[: len(notes)]
         system = [note.with_spans(drop_overlaps(spans)) for note, spans in zip(notes, found, strict=True)]
         answers = answers_of(notes, system)
         whole = whole or answers
