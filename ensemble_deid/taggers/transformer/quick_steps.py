@@ -6,6 +6,7 @@ training note has.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -73,8 +74,7 @@ def _attention(
 
     `query`, `key` and `value` are (batch, heads, pieces, width of a head).
     """
-    dropout = module.dropout
-    assert isinstance(dropout, PooledDropout)
+    dropout = cast(PooledDropout, module.dropout)
     with torch.autocast(query.device.type, enabled=False):
         scores = torch.matmul(query * scaling, key.transpose(2, 3))
         if attention_mask is not None:
@@ -94,8 +94,7 @@ AttentionMaskInterface.register(_ATTENTION, eager_mask)
 @contextmanager
 def only_rows(encoder: PreTrainedModel, used: Int64s) -> Iterator[None]:
     """Let an encoder's table of pieces have the rows `used` alone, in this order; then put them back."""
-    whole = encoder.get_input_embeddings()
-    assert isinstance(whole, nn.Embedding)
+    whole = cast(nn.Embedding, encoder.get_input_embeddings())
     rows = torch.from_numpy(used).to(whole.weight.device)
     part = nn.Embedding(len(used), whole.embedding_dim, _weight=whole.weight.detach()[rows])
     encoder.set_input_embeddings(part)
