@@ -176,9 +176,9 @@ def other_language(text: str, languages: Collection[str]) -> OtherLanguage:
     words = Counter(_words(text))
     found = []
     for language, theirs, ours in _telling_words(frozenset(languages)):
-        seen = [word for word in theirs if word in words]
-        own = sum(words[word] for word in ours)
-        found.append(OtherLanguage(language, sum(words[word] for word in seen), len(seen), own))
+        seen, own = theirs.intersection(words), ours.intersection(words)
+        counts = sum(words[word] for word in seen), len(seen), sum(words[word] for word in own)
+        found.append(OtherLanguage(language, *counts))
     return max(found, key=lambda other: (other.words - other.own, other.distinct))
 
 

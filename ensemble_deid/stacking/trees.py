@@ -84,15 +84,17 @@ class BoostedTrees:
 
     def log_odds(self, features: Floats) -> Floats:
         """Return the log odds of each row, (n,)."""
-        rows = np.arange(len(features))[:, None]
-        # (n, trees): the node that each row has come to in each tree
-        at = np.tile(self.roots, (len(features), 1))
-        while True:
-            goes_left = features[rows, self.feature[at]] <= self.threshold[at]
-            after = np.where(goes_left, self.left[at], self.right[at])
-            if np.array_equal(after, at):
-                return np.asarray(self.value[at].sum(axis=1) + self.base[0], dtype=np.float64)
-            at = after
+        rows, trees = features.shape[0], len(self.roots)
+        values, first = features.ravel(), np.repeat(np.arange(rows) * features.shape[1], trees)
+        # (n * trees,): the node that each row has come to in each tree
+        at = np.tile(self.roots.astype(np.intp), rows)
+        moving = np.arange(len(at))
+        while len(moving):
+            node = at[moving]
+            goes_left = values[first[moving] + self.feature[node]] <= self.threshold[node]
+            at[moving] = after = np.where(goes_left, self.left[node], self.right[node])
+            moving = moving[self.left[after] != after]
+        return np.asarray(self.value[at].reshape(rows, trees).sum(axis=1) + self.base[0], dtype=np.float64)
 
     def check(self, n_features: int) -> None:
         """Raise ValueError unless every path ends, within the arrays, and every number is one."""
