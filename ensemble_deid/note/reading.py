@@ -7,6 +7,7 @@ an ordinary text is its own reading. What is found in a reading is mapped back: 
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -139,8 +140,12 @@ class Reading:
         return replace(original, text=self.text, spans=spans, given=dict(zip(original.given, given, strict=True)))
 
 
+@lru_cache(maxsize=2)
 def read(text: str, *, usual_case: bool = True) -> Reading:
-    """Return the reading of a text; without `usual_case`, lower case stays. Reading a reading changes nothing."""
+    """Return the reading of a text; without `usual_case`, lower case stays. Reading a reading changes nothing.
+
+    The last two are kept: the gate, the finder of repeats and the replacer read the same note one after the other.
+    """
     view = _View(text)
     # Of the text itself alone, as the output leaves it out.
     view.apply([(rtf.DATA, rtf.rtf_data)])
