@@ -107,6 +107,17 @@ def test_the_core_computes_a_layer_for_each_window_by_itself(pieces: int, level:
 
 
 @needs_core
+@pytest.mark.parametrize("pieces", [1, 15, 17, 49, 97])
+def test_every_set_of_instructions_gives_the_same_bits(pieces: int) -> None:
+    weights, state, mask = random_layer(pieces)
+    found = []
+    for level in LEVELS:
+        found.append(state.copy())
+        CompiledLayer(weights, 2, 1e-12, level=level)(found[-1], mask)
+    assert all(np.array_equal(one[mask], found[0][mask]) for one in found)
+
+
+@needs_core
 def test_the_core_refuses_what_does_not_fit() -> None:
     weights, state, _ = random_layer(3)
     layer = CompiledLayer(weights, 2, 1e-12)

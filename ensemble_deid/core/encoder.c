@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[] = {"avx512vnni", "avx2"};
+static const char *const names[] = {"amx", "avx512vnni", "avx2"};
 
 PyObject *core_levels(PyObject *module, PyObject *unused)
 {

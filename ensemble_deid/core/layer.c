@@ -1,4 +1,4 @@
-/* A layer of BERT with weights in eight bits, for processors with AVX-512 VNNI or AVX2.
+/* A layer of BERT with weights in eight bits, for processors with AMX, AVX-512 VNNI or AVX2.
 
    What weights are multiplied with is rounded to 15 bits; products are whole numbers, and exact. So a piece's result
    depends on its window alone. */
@@ -77,6 +77,96 @@ TARGET static __attribute__((noinline)) void vnni_products(
 }
 #include "layer_steps.h"
 
+/* Tiles of 16 rows of 64 bytes, where Linux grants their use to the process. */
+#if defined(__linux__) && (__GNUC__ >= 11 || __clang_major__ >= 12)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define HAS_AMX 1
+#define NAME(x) amx_##x
+#define amx_floats_type vnni_floats_type
+#define amx_floats_anywhere vnni_floats_anywhere
+#define amx_ints_type vnni_ints_type
+#define amx_store_rounded vnni_store_rounded
+#define TARGET \
+    __attribute__((target("amx-tile,amx-int8,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")))
+#define LANES 16
+#define ROWS_AT_ONCE 16
+#define OUTPUTS_AT_ONCE 32
+#define ROW_BYTES 64
+
+/* How many inputs a tile takes: all tiles of a matrix are full. */
+static size_t amx_depth(size_t inputs) { return inputs % 64 == 0 ? 64 : inputs % 32 == 0 ? 32 : 16; }
+
+/* Tiles 0 to 3 are sums, 4 and 5 the digits, high and low, 6 and 7 the weights. */
+TARGET static void amx_configure(size_t inputs)
+{
+    struct {
+        uint8_t palette, start, reserved[14];
+        uint16_t row_bytes[16];
+        uint8_t rows[16];
+    } shapes = {.palette = 1};
+    for (int k = 0; k < 8; k++) {
+        shapes.row_bytes[k] = k == 4 || k == 5 ? amx_depth(inputs) : ROW_BYTES;
+        shapes.rows[k] = k >= 6 ? amx_depth(inputs) / 4 : ROWS_AT_ONCE;
+    }
+    _tile_loadconfig(&shapes);
+}
+#define BEFORE_PRODUCTS(inputs) amx_configure(inputs)
+#define AFTER_PRODUCTS() _tile_release()
+
+/* The rows follow each other in memory; those past the last one are computed, and not used. */
+TARGET static __attribute__((noinline)) void amx_products(
+    const uint8_t *const *rows, const int8_t *packed, size_t inputs, float sums[][OUTPUTS_AT_ONCE])
+{
+    const uint8_t *digits = rows[0];
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (size_t k = 0, depth = amx_depth(inputs); k < inputs; k += depth) {
+        _tile_loadd(4, digits + k, 2 * inputs);
+        _tile_loadd(5, digits + inputs + k, 2 * inputs);
+        _tile_loadd(6, packed + k * GROUP, 4 * GROUP);
+        _tile_loadd(7, packed + k * GROUP + ROW_BYTES, 4 * GROUP);
+        _tile_dpbusd(0, 4, 6);
+        _tile_dpbusd(1, 4, 7);
+        _tile_dpbusd(2, 5, 6);
+        _tile_dpbusd(3, 5, 7);
+    }
+    int32_t whole[4][ROWS_AT_ONCE][16];
+    _tile_stored(0, whole[0], ROW_BYTES);
+    _tile_stored(1, whole[1], ROW_BYTES);
+    _tile_stored(2, whole[2], ROW_BYTES);
+    _tile_stored(3, whole[3], ROW_BYTES);
+    for (int j = 0; j < 2; j++) {
+        vnni_ints_type less; /* the digits' 128, times the weights */
+        memcpy(&less, packed + inputs * GROUP + j * ROW_BYTES, sizeof less);
+        less <<= 7;
+        for (int i = 0; i < ROWS_AT_ONCE; i++) {
+            vnni_ints_type high, low;
+            memcpy(&high, whole[j][i], sizeof high);
+            memcpy(&low, whole[2 + j][i], sizeof low);
+            vnni_floats_type found = __builtin_convertvector(high - less, vnni_floats_type) * 128.0f
+                                     + __builtin_convertvector(low - less, vnni_floats_type);
+            memcpy(sums[i] + j * 16, &found, sizeof found);
+        }
+    }
+}
+#include "layer_steps.h"
+
+static int has_amx(void)
+{
+    static int known = -1;
+    unsigned a, b, c, d = 0;
+    if (known < 0)
+        known = __get_cpuid_count(7, 0, &a, &b, &c, &d) && d >> 24 & 1 && d >> 25 & 1
+                && syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18 /* tiles */) == 0;
+    return known;
+}
+#endif
+
 #define NAME(x) avx2_##x
 #define TARGET __attribute__((target("avx2,fma")))
 #define LANES 8
@@ -141,12 +231,25 @@ int can_compute_layer(int level)
 {
     if (level == AVX2)
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#ifdef HAS_AMX
+    if (level == AMX && !has_amx())
+        return 0;
+#else
+    if (level == AMX)
+        return 0;
+#endif
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
            && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
 }
 
 void compute_layer(int level, const layer *with, float *state, size_t pieces, const memory *at)
 {
+#ifdef HAS_AMX
+    if (level == AMX) {
+        amx_compute_layer(with, state, pieces, at);
+        return;
+    }
+#endif
     (level == AVX2 ? avx2_compute_layer : vnni_compute_layer)(with, state, pieces, at);
 }
 

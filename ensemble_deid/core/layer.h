@@ -40,7 +40,7 @@ typedef struct {
 } memory;
 
 /* The sets of instructions, best first. */
-enum { VNNI, AVX2, LEVELS };
+enum { AMX, VNNI, AVX2, LEVELS };
 
 /* Whether this processor, and the compiler, have a set of instructions. */
 int can_compute_layer(int level);

@@ -2,7 +2,13 @@
    ROWS_AT_ONCE, OUTPUTS_AT_ONCE and
 
    NAME(store_rounded)(row, n, k, numbers): put LANES whole numbers at place k of a row of n, of 2 * n bytes;
-   NAME(products)(rows, packed, inputs, sums): multiply ROWS_AT_ONCE such rows by OUTPUTS_AT_ONCE outputs. */
+   NAME(products)(rows, packed, inputs, sums): multiply ROWS_AT_ONCE such rows by OUTPUTS_AT_ONCE outputs;
+   BEFORE_PRODUCTS(inputs) and AFTER_PRODUCTS(), where the processor must be told. */
+
+#ifndef BEFORE_PRODUCTS
+#define BEFORE_PRODUCTS(inputs)
+#define AFTER_PRODUCTS()
+#endif
 
 #define INLINE TARGET static inline __attribute__((always_inline))
 #define floats NAME(floats_type)
@@ -109,6 +115,7 @@ INLINE void NAME(multiply)(const matrix *by, const float *given, size_t rows, co
     size_t n = by->inputs, width = by->outputs;
     for (size_t r = 0; r < rows; r++)
         NAME(round_row)(given + r * n, n, at->digits + 2 * r * n, at->scales + r);
+    BEFORE_PRODUCTS(n);
     for (size_t begin = 0; begin < width; begin += OUTPUTS_AT_ONCE)
         for (size_t low = 0; low < rows; low += ROWS_AT_ONCE) {
             const uint8_t *digits[ROWS_AT_ONCE];
@@ -127,6 +134,7 @@ INLINE void NAME(multiply)(const matrix *by, const float *given, size_t rows, co
                     NAME(store)(out + r * width + k, found);
                 }
         }
+    AFTER_PRODUCTS();
 }
 
 /* The weights with which four pieces read all, not yet divided by their sums, which are returned in `totals`. */
@@ -232,3 +240,5 @@ TARGET static void NAME(compute_layer)(const layer *with, float *state, size_t p
 #undef TARGET
 #undef ROWS_AT_ONCE
 #undef OUTPUTS_AT_ONCE
+#undef BEFORE_PRODUCTS
+#undef AFTER_PRODUCTS
