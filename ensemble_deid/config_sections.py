@@ -262,8 +262,8 @@ class TransformerConfig(Section):
     features: tuple[str, ...] = Field(
         (), description="columns embedded beside the pieces, those that are in the table (knowledge_given, ...)"
     )
-    eight_bit_weights: bool = Field(True, description="round and store matrices in eight bits, which predicts faster")
-    half_precision_weights: bool = Field(True, description="else: round and store the weights as 16-bit floats")
+    eight_bit_weights: bool = Field(True, description="store matrices in eight bits")
+    half_precision_weights: bool = Field(True, description="else store weights as 16-bit floats")
 
 
 class StackConfig(Section):
