@@ -83,7 +83,6 @@ TARGET static __attribute__((noinline)) void vnni_products(
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define HAS_AMX 1
 #define NAME(x) amx_##x
 #define amx_floats_type vnni_floats_type
 #define amx_floats_anywhere vnni_floats_anywhere
@@ -165,6 +164,9 @@ static int has_amx(void)
                 && syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18 /* tiles */) == 0;
     return known;
 }
+#else
+static int has_amx(void) { return 0; }
+#define amx_compute_layer vnni_compute_layer
 #endif
 
 #define NAME(x) avx2_##x
@@ -231,26 +233,17 @@ int can_compute_layer(int level)
 {
     if (level == AVX2)
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#ifdef HAS_AMX
     if (level == AMX && !has_amx())
         return 0;
-#else
-    if (level == AMX)
-        return 0;
-#endif
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
            && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
 }
 
 void compute_layer(int level, const layer *with, float *state, size_t pieces, const memory *at)
 {
-#ifdef HAS_AMX
-    if (level == AMX) {
-        amx_compute_layer(with, state, pieces, at);
-        return;
-    }
-#endif
-    (level == AVX2 ? avx2_compute_layer : vnni_compute_layer)(with, state, pieces, at);
+    void (*const compute[LEVELS])(const layer *, float *, size_t, const memory *) = {
+        amx_compute_layer, vnni_compute_layer, avx2_compute_layer};
+    compute[level](with, state, pieces, at);
 }
 
 #else
