@@ -71,7 +71,7 @@ def n_best(
     """
 
 def levels() -> list[str]:
-    """Return the instructions for `run_layer` that this processor has, of `amx`, `avx512vnni` and `avx2`, best first."""
+    """Return the instructions for `run_layer` that are here, of `amx`, `avx512vnni` and `avx2`, best first."""
 
 def pack(weights: Any, packed: Any, /) -> None:
     """Write a matrix int8 (outputs, inputs) into `packed`, int8 (outputs / 64 rounded up, 64 * inputs + 256).
