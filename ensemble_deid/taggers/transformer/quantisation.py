@@ -27,7 +27,7 @@ def as_stored(weights: Weights, *, eight_bits: bool, half: bool) -> dict[str, Ar
 def quantise(weights: Weights) -> dict[str, Array]:
     """Return the weights with every matrix in eight bits beside its scales, and all else in half precision.
 
-    What is in eight bits stays as it is.
+    Matrices already in eight bits are returned unchanged.
     """
     found: dict[str, Array] = {}
     for name, value in weights.items():

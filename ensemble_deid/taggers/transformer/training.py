@@ -29,6 +29,7 @@ from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.device import bfloat16_helps, choose_device, to_device
 from ensemble_deid.taggers.inherit import Axis, inherit_weights, seeded, train_epoch
 from ensemble_deid.taggers.transformer.arrays import ArrayClassifier, is_plain_bert
+from ensemble_deid.taggers.transformer.efficient_training import embeddings_in_use, speed_up_bert
 from ensemble_deid.taggers.transformer.network import (
     EncoderClassifier,
     TorchClassifier,
@@ -38,7 +39,6 @@ from ensemble_deid.taggers.transformer.network import (
 )
 from ensemble_deid.taggers.transformer.pieces import Pieces, cut_of, learn_pieces, windows
 from ensemble_deid.taggers.transformer.quantisation import as_stored, dequantise
-from ensemble_deid.taggers.transformer.quick_steps import only_rows, quicken
 from ensemble_deid.taggers.transformer.scoring import SpecialPieces, TextWindow, WindowBatch, batches
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def fit_encoder(tagger: "type[TransformerTagger]", train: Batch, options: FitOpt
             options.progress(f"transformer: starts with {taken} arrays of the model to start from")
         pieces = fitted.pieces(train)
         if device.type == "cpu" and is_plain_bert(source.config):
-            quicken(module, source.encoder)
+            speed_up_bert(module, source.encoder)
         fine_tune(
             module,
             windows(train.tokens, pieces, size=config.window, overlap=config.training_overlap),
@@ -194,46 +194,32 @@ def fine_tune(
     device: torch.device,
 ) -> None:
     """Train all weights in place with AdamW, a linear warm-up and a linear descent to nothing (Johnson et al. 2020)."""
-    network.to(device)
-    used, special, pieces = _renumbered(special, pieces)
-    with only_rows(network.encoder, used):
-        _fine_tune(network, found, pieces, gold, special, options=options, device=device)
-    network.eval()
-
-
-def _renumbered(special: SpecialPieces, pieces: Pieces) -> tuple[Int64s, SpecialPieces, Pieces]:
-    """Return the pieces in use, in ascending order, and the special and all pieces as places in them."""
-    own = np.array(astuple(special), dtype=np.int64)
-    used, places = np.unique(np.concatenate([own, pieces.ids]), return_inverse=True)
-    opening, closing, padding = places[: len(own)].tolist()
-    return used, SpecialPieces(opening, closing, padding), replace(pieces, ids=places[len(own) :])
-
-
-def _fine_tune(
-    network: EncoderClassifier,
-    found: Sequence[TextWindow],
-    pieces: Pieces,
-    gold: Int32s,
-    special: SpecialPieces,
-    *,
-    options: FitOptions,
-    device: torch.device,
-) -> None:
     config: TransformerConfig = options.config
+    network.to(device)
+    used, special, pieces = _in_use(special, pieces)
     random = generator(options.seed, "transformer batches")
     n_batches = sum(1 for _ in batches(found, pieces, special, batch_pieces=config.batch_pieces))
     # The shuffle can make a batch or two more in one epoch than in another; the schedule needs no more than this.
     total = max(1, config.epochs * n_batches)
     warm_up = max(1, round(config.warm_up * total))
-    optimizer = torch.optim.AdamW(_groups(network, config), fused=True)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / warm_up, max(0.0, (total - step) / max(1, total - warm_up)))
-    )
-    for epoch in range(1, config.epochs + 1):
-        shuffled = batches(found, pieces, special, batch_pieces=config.batch_pieces, random=random)
-        losses = (_loss(network, batch, gold, device) for batch in shuffled)
-        loss = train_epoch(network, losses, optimizer, schedule, clip=config.gradient_clip)
-        options.progress(f"transformer: epoch {epoch}/{config.epochs}, loss {loss:.4f}")
+    with embeddings_in_use(network.encoder, used):
+        optimizer = torch.optim.AdamW(_groups(network, config), fused=True)
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: min((step + 1) / warm_up, max(0.0, (total - step) / max(1, total - warm_up)))
+        )
+        for epoch in range(1, config.epochs + 1):
+            shuffled = batches(found, pieces, special, batch_pieces=config.batch_pieces, random=random)
+            losses = (_loss(network, batch, gold, device) for batch in shuffled)
+            loss = train_epoch(network, losses, optimizer, schedule, clip=config.gradient_clip)
+            options.progress(f"transformer: epoch {epoch}/{config.epochs}, loss {loss:.4f}")
+    network.eval()
+
+
+def _in_use(special: SpecialPieces, pieces: Pieces) -> tuple[Int64s, SpecialPieces, Pieces]:
+    """Return the ids in use, ascending, and the special and all other pieces numbered by their place among them."""
+    own = np.array(astuple(special), dtype=np.int64)
+    used, places = np.unique(np.concatenate([own, pieces.ids]), return_inverse=True)
+    return used, SpecialPieces(*places[: len(own)].tolist()), replace(pieces, ids=places[len(own) :])
 
 
 def _groups(network: EncoderClassifier, config: TransformerConfig) -> list[dict[str, object]]:

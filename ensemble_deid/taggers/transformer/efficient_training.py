@@ -1,7 +1,7 @@
-"""Quicker steps of fine-tuning on a processor; what is computed is the same.
+"""Cheaper dropout, attention and embeddings for fine-tuning; the function that is trained stays the same.
 
-Half of a step was spent on the random bits of dropout, on attention with dropout, and on the vectors of pieces that no
-training note has.
+PyTorch spent half of a step on a CPU on random bits for dropout, on attention with dropout, and on the embeddings of
+word pieces that do not occur in training.
 """
 
 from collections.abc import Iterator
@@ -20,14 +20,14 @@ _POOL = 1 << 22
 
 
 class DropoutMasks:
-    """Masks of dropout with the probability `p`: windows at random places of one random string, which is drawn once."""
+    """Dropout masks with probability `p`: slices, at random offsets, of random bits that are drawn once."""
 
     def __init__(self, p: float) -> None:
         self.p = p
         self._pools: dict[torch.dtype, Tensor] = {}
 
     def like(self, values: Tensor) -> Tensor:
-        """Return ones, and zeros with the probability `p`, of the shape and type of the values."""
+        """Return a mask of the shape and type of the values: 0 with probability `p`, otherwise 1."""
         size = values.numel()
         pool = self._pools.get(values.dtype, torch.zeros(0))
         if len(pool) < 2 * size:
@@ -38,19 +38,19 @@ class DropoutMasks:
 
 
 class PooledDropout(nn.Module):
-    """Dropout that takes its masks from a pool."""
+    """Dropout with masks from a pool."""
 
     def __init__(self, masks: DropoutMasks) -> None:
         super().__init__()
         self.masks, self.p = masks, masks.p
 
     def forward(self, values: Tensor) -> Tensor:
-        """Return the values; in training each is 0 with the probability `p`, and otherwise divided by 1 - p."""
+        """Return the values; in training, zero each with probability `p` and divide the others by 1 - p."""
         return values * self.masks.like(values) / (1 - self.p) if self.training and self.p else values
 
 
-def quicken(network: nn.Module, encoder: PreTrainedModel) -> None:
-    """Give a network with a BERT the dropout and the attention of this file, in place."""
+def speed_up_bert(network: nn.Module, encoder: PreTrainedModel) -> None:
+    """Replace dropout and attention in a network with a BERT encoder, in place, by those of this module."""
     pools: dict[float, DropoutMasks] = {}
     for module in list(network.modules()):
         for name, child in module.named_children():
@@ -70,7 +70,7 @@ def _attention(
     scaling: float,
     **_: object,
 ) -> tuple[Tensor, None]:
-    """Return attention, (batch, pieces, heads, width of a head), computed in the type of the query.
+    """Compute attention in the query's type; return (batch, pieces, heads, width of a head).
 
     `query`, `key` and `value` are (batch, heads, pieces, width of a head).
     """
@@ -81,7 +81,7 @@ def _attention(
             scores = scores + attention_mask.to(scores.dtype)
         shares, scale = torch.softmax(scores, dim=-1), 1.0
         if dropout.training and dropout.p:
-            # Scaled in the product, which is smaller, and where no rounding of the scale counts.
+            # Scale the product instead: it is smaller, and bfloat16 would round the scale itself.
             shares, scale = shares * dropout.masks.like(shares), 1 / (1 - dropout.p)
         found = torch.matmul(shares, value) * scale
     return found.transpose(1, 2).contiguous(), None
@@ -92,8 +92,8 @@ AttentionMaskInterface.register(_ATTENTION, eager_mask)
 
 
 @contextmanager
-def only_rows(encoder: PreTrainedModel, used: Int64s) -> Iterator[None]:
-    """Let an encoder's table of pieces have the rows `used` alone, in this order; then put them back."""
+def embeddings_in_use(encoder: PreTrainedModel, used: Int64s) -> Iterator[None]:
+    """Reduce an encoder's piece embeddings to the rows `used`, in this order; afterwards, write them back."""
     whole = cast(nn.Embedding, encoder.get_input_embeddings())
     rows = torch.from_numpy(used).to(whole.weight.device)
     part = nn.Embedding(len(used), whole.embedding_dim, _weight=whole.weight.detach()[rows])

@@ -1,4 +1,4 @@
-"""Quicker steps of fine-tuning compute what the library computes, but for the random numbers of dropout."""
+"""Efficient fine-tuning computes what the library computes, but for the random numbers of dropout."""
 
 import copy
 
@@ -12,8 +12,13 @@ from transformers import BertConfig, BertModel
 from ensemble_deid.arrays import Int64s
 from ensemble_deid.config import TransformerConfig
 from ensemble_deid.taggers.base import FitOptions
+from ensemble_deid.taggers.transformer.efficient_training import (
+    DropoutMasks,
+    PooledDropout,
+    embeddings_in_use,
+    speed_up_bert,
+)
 from ensemble_deid.taggers.transformer.network import EncoderClassifier, WindowTensors
-from ensemble_deid.taggers.transformer.quick_steps import DropoutMasks, PooledDropout, only_rows, quicken
 from ensemble_deid.taggers.transformer.tagger import TransformerTagger
 from ensemble_deid.taggers.transformer.training import load_encoder
 
@@ -36,7 +41,7 @@ def inputs(*, padding: int) -> WindowTensors:
 def test_scores_and_gradients_are_those_of_the_library(padding: int) -> None:
     plain = small_bert().eval()
     quick = copy.deepcopy(plain)
-    quicken(quick, quick.encoder)
+    speed_up_bert(quick, quick.encoder)
     assert not any(isinstance(module, nn.Dropout) for module in quick.modules())
     given = inputs(padding=padding)
     valid = torch.ones(3, 9, dtype=torch.bool) if given.mask is None else given.mask
@@ -52,7 +57,7 @@ def test_scores_and_gradients_are_those_of_the_library(padding: int) -> None:
 
 def test_in_training_dropout_reaches_attention_too() -> None:
     network = small_bert()
-    quicken(network, network.encoder)
+    speed_up_bert(network, network.encoder)
     for module in network.modules():
         if isinstance(module, PooledDropout) and module is not network.encoder.encoder.layer[0].attention.self.dropout:
             module.p = 0.0
@@ -89,7 +94,7 @@ def test_only_the_rows_in_use_are_trained_and_put_back() -> None:
     table = encoder.get_input_embeddings()
     before = table.weight.detach().clone()
     used = torch.tensor([3, 40, 7])
-    with only_rows(encoder, used.numpy()):
+    with embeddings_in_use(encoder, used.numpy()):
         part = encoder.get_input_embeddings()
         torch.testing.assert_close(part(torch.tensor([1])), before[[40]])
         with torch.no_grad():
