@@ -2,11 +2,13 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import tiny_stack
 
@@ -14,13 +16,16 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.errors import ConfigError, ModelError
-from ensemble_deid.evaluation.operating_points import choose_threshold
+from ensemble_deid.evaluation.curve import Curve, just_below, keep_above, trace_curve
+from ensemble_deid.evaluation.operating_points import choose_threshold, find_point
 from ensemble_deid.model.directory import save_model, update_model
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.model.options import PredictionOptions
 from ensemble_deid.model.package import export_model
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.overlaps import drop_overlaps
+from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.dataset import StackingDataset
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.training import ablate as ablation
@@ -331,3 +336,65 @@ def test_stored_candidates_are_enough_to_leave_out_any_part(
     assert kinds == {name.partition(":")[0] for name in dataset.context.more.names} - {"net"}
     assert by_site.main([str(tiny_model), str(tiny_dev)]) == 2
     assert capsys.readouterr().err.endswith("was trained on other notes\n")
+
+
+def with_scores(gold: Sequence[Document]) -> list[Document]:
+    """Return the notes with right and wrong spans, all with random scores."""
+    random = np.random.default_rng(3)
+    system = []
+    for note in gold:
+        wrong = [Span(place, place + 4, "DATE") for place in range(0, len(note.text) - 4, 9)]
+        spans = drop_overlaps(replace(span, score=float(random.random())) for span in (*note.spans, *wrong))
+        system.append(note.with_spans(spans))
+    return system
+
+
+def test_a_site_is_scored_at_the_threshold_chosen_on_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_site, "FROZEN", 200.0)
+    gold = tiny_stack.notes(patients=5)
+    system = with_scores(gold)
+    frozen = by_site.at_frozen(gold, system)
+    assert 0 < sum(len(note.spans) for note in frozen) < sum(len(note.spans) for note in system)
+    for k, note in enumerate(gold):
+        others = [j for j, other in enumerate(gold) if other.group != note.group]
+        curve = trace_curve([gold[j] for j in others], [system[j] for j in others])
+        point = find_point(curve, rule="false-positives", wanted=200.0)
+        assert point is not None
+        assert [frozen[k]] == list(keep_above([system[k]], just_below(point.threshold)))
+
+
+def test_many_sites_share_thresholds_in_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def counted(gold: Sequence[Document], system: Sequence[Document]) -> Curve:
+        sizes.append(len(gold))
+        return trace_curve(gold, system)
+
+    monkeypatch.setattr(by_site, "MOST_FOLDS", 2)
+    monkeypatch.setattr(by_site, "trace_curve", counted)
+    gold = tiny_stack.notes(patients=6)
+    assert [note.id for note in by_site.at_frozen(gold, with_scores(gold))] == [note.id for note in gold]
+    assert sizes == [6, 6]
+
+
+def test_changed_copies_teach_and_are_not_scored(
+    tiny_train: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = {"augment.share": "1.0", "submodels": '["regex", "crf"]', "stack.net": "true"}
+    model = tmp_path / "model"
+    settings = {k: v for k, v in tiny_stack.SETTINGS.items() if not k.startswith("neural.")}
+    monkeypatch.setattr(tiny_stack, "SETTINGS", settings)
+    arguments = ["train", str(tiny_train), "--out", str(model), *tiny_stack.settings(tmp_path, **others)]
+    assert main(arguments) == 0
+    gold = notes(tiny_train)
+    assert StackingDataset.load(model / "private").table.document.max() >= len(gold), "copies have candidates"
+    scored: list[tuple[int, int]] = []
+
+    def recorded(gold: Sequence[Document], system: Sequence[Document]) -> list[Sequence[Document]]:
+        scored.append((len(gold), len(system)))
+        return answers_of(gold, system)
+
+    answers_of = by_site.answers_of
+    monkeypatch.setattr(by_site, "answers_of", recorded)
+    by_site.main([str(model), str(tiny_train), "--rows", "1", "--fit-candidates", "100"])
+    assert scored == [(len(gold), len(gold))]
