@@ -238,7 +238,7 @@ class TransformerConfig(Section):
         "all-MiniLM-L6-v2", min_length=1, description="a packaged encoder, a folder, or a name on the hub"
     )
     window: int = Field(126, ge=16, le=10_000, description="word pieces that are read together")
-    overlap: int = Field(20, ge=0, description="pieces that consecutive windows share when predicting")
+    overlap: int = Field(8, ge=0, description="pieces that consecutive windows share when predicting")
     training_overlap: int = Field(0, ge=0, description="pieces that consecutive windows share in training")
     epochs: int = Field(6, ge=1)
     resampled_copies: int = Field(

@@ -10,6 +10,7 @@ from ensemble_deid.arrays import Int32s
 from ensemble_deid.errors import ConfigError, needs_extra
 from ensemble_deid.features.table import Column
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.grid import cells_of_tokens
 from ensemble_deid.note.tokens import TokenTable, first_rows
 
 AFFIX_LENGTHS = (2, 3, 4)
@@ -114,9 +115,12 @@ NONE = "-"
 def line_labels(documents: Sequence[Document], tokens: TokenTable) -> tuple[list[str], list[str], list[str]]:
     """Return for every token the line's first label (`Name:`), the nearest label before it, and its section.
 
-    All in lower case, `-` where there is none. A label is one to four words before a colon; a section starts at a line
-    that contains only a heading (words, either followed by a colon or all in capitals).
+    All in lower case, `-` where there is none. A label is one to four words before a colon, else the heading of a
+    table's column; a section starts at a line that contains only a heading (words, either followed by a colon or all in
+    capitals).
     """
+    cell_of, cells = cells_of_tokens(documents, tokens)
+    headings = [*(cell.heading or NONE for cell in cells), NONE]
     prefixes: list[str] = []
     nearest: list[str] = []
     sections: list[str] = []
@@ -136,11 +140,13 @@ def line_labels(documents: Sequence[Document], tokens: TokenTable) -> tuple[list
             labels = [(begin + m.end(), m.group()[:-1].strip().lower()) for m in _LABEL.finditer(line)]
             first = labels[0][1] if labels else NONE
             current, k = NONE, 0
-            for start in tokens.start[low + a : low + b].tolist():
+            for start, cell in zip(
+                tokens.start[low + a : low + b].tolist(), cell_of[low + a : low + b].tolist(), strict=True
+            ):
                 while k < len(labels) and labels[k][0] <= start:
                     current = labels[k][1]
                     k += 1
-                nearest.append(current)
+                nearest.append(headings[cell] if current == NONE else current)
                 prefixes.append(first if current != NONE else NONE)
             sections.extend([section] * (b - a))
     return prefixes, nearest, sections

@@ -19,6 +19,7 @@ from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.knowledge import MEDICINE, NAMES, PLACES, PREFIX
 from ensemble_deid.stacking.candidates import CandidateTable, NamedColumns, collect, maxima
 from ensemble_deid.stacking.net import cast_net
+from ensemble_deid.stacking.tables import table_columns
 from ensemble_deid.taggers.base import Proposals
 
 MENTIONS = ("mention_same", "mention_other")
@@ -219,23 +220,27 @@ def extract_candidates(
     net: bool,
     mentions: bool = False,
     density: bool = False,
+    tables: bool = False,
     lists: Batch | None = None,
 ) -> tuple[CandidateTable, CandidateContext]:
     """Collect the submodels' candidates, with `net` also those that none of them proposes, and their context.
 
-    With `mentions` it has the columns of other mentions, with `density` those of PHI around. `lists` is the batch as
+    With `mentions` it has the columns of other mentions, with `density` those of PHI around, with `tables` those of
+    the tables in a note. `lists` is the batch as
     training sees it, with part of the public lists hidden; by default `batch` is taken.
     """
     table = collect(proposals, labels=labels, min_confidence=min_confidence)
     columns = NamedColumns.none(len(table))
     if net:
-        table, columns = cast_net(table, proposals, batch)
+        table, columns = cast_net(table, proposals, batch, tables=tables)
     if mentions:
         columns = columns.beside(mention_columns(table, batch))
+    phi = columns.of_kinds("phi")
+    odds = phi.mean(axis=1) if phi.shape[1] else log_odds(table.highest_confidence(), bound=_LEAST)
     if density:
-        odds = columns.of_kinds("phi")
-        believed = log_odds(table.highest_confidence(), bound=_LEAST)
-        columns = columns.beside(density_columns(table, batch, odds.mean(axis=1) if odds.shape[1] else believed))
+        columns = columns.beside(density_columns(table, batch, odds))
+    if tables:
+        columns = columns.beside(table_columns(table, batch, odds))
     columns = columns.beside(list_columns(table, lists or batch))
     return table, extract_context(table, batch, columns)
 

@@ -124,6 +124,7 @@ def build_stacking_dataset(
     net: bool = False,
     mentions: bool = False,
     density: bool = False,
+    tables: bool = False,
     unseen: tuple[str, ...] = (),
 ) -> StackingDataset:
     """Build the training set from the submodels' out-of-fold proposals for annotated documents.
@@ -138,6 +139,7 @@ def build_stacking_dataset(
         net=net,
         mentions=mentions,
         density=density,
+        tables=tables,
         lists=training_view(batch),
     )
     gold = [document.spans for document in batch.documents]

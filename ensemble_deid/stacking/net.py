@@ -7,10 +7,11 @@ candidates, and the final estimator judges them:
 `unknown` words on no list of English or of medicine, at much lower odds (only where the language has such lists);
 `number`  numbers of two and more digits that no measurement explains, and codes of letters and digits, likewise;
 `repeat`  other occurrences, in the same note, of a string that a submodel believes to be PHI;
-`part`    single words of such a string.
+`part`    single words of such a string;
+`column`  cells of a table in a column whose other cells the submodels believe to be PHI (`tables.py`).
 
-The first three take the label that the sequence models find likeliest there, the others that of the string. All of it
-depends on the note alone.
+The first three take the label that the sequence models find likeliest there, the others that of the string or column.
+All of it depends on the note alone.
 """
 
 import re
@@ -26,6 +27,7 @@ from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.knowledge import MEDICINE, PREFIX
 from ensemble_deid.stacking.candidates import CandidateTable, NamedColumns, merge_rows
 from ensemble_deid.stacking.sequence_scores import SequenceScores
+from ensemble_deid.stacking.tables import cells_like_others
 from ensemble_deid.taggers.base import Proposals
 
 # Numbers that a measurement explains: decimals, quantities with a unit, vital signs, clock times, list numbers.
@@ -157,7 +159,7 @@ def _unlisted(batch: Batch, lists: Sequence[str]) -> Flags:
     return np.asarray(np.logical_and.reduce([column.is_any_of("-") for column in columns]), dtype=bool)
 
 
-KINDS = ("doubt", "unknown", "number", "repeat", "part")
+KINDS = ("doubt", "unknown", "number", "repeat", "part", "column")
 _DOUBT, _SUSPECT = -6.0, -7.0
 """Least mean log odds of a candidate of the first kind, and of the second and third."""
 _LEAST_TOKENS, _SHARE = 12, 20
@@ -170,17 +172,18 @@ def alone(columns: NamedColumns) -> Flags:
     return np.asarray(columns.of_kinds("net").any(axis=1), dtype=bool)
 
 
-def net_names(models: tuple[str, ...]) -> tuple[str, ...]:
+def net_names(models: tuple[str, ...], *, tables: bool) -> tuple[str, ...]:
     """Return the names of a net's columns, given the names of the sequence models."""
-    kinds = tuple(f"net:{kind}" for kind in (*KINDS, "source"))
+    kinds = tuple(f"net:{kind}" for kind in (*KINDS[: None if tables else -1], "source"))
     return kinds + tuple(f"phi:{name}" for name in models) + tuple(f"agrees:{name}" for name in models)
 
 
 def cast_net(
-    table: CandidateTable, proposals: Mapping[str, Proposals], batch: Batch
+    table: CandidateTable, proposals: Mapping[str, Proposals], batch: Batch, *, tables: bool = False
 ) -> tuple[CandidateTable, NamedColumns]:
     """Return the candidates with those of the net among them, and columns for all of them.
 
+    With `tables` the net has the last kind, too.
     The columns are `net:` and a kind, 1 for candidates of that kind; `net:source`, the confidence in the string that
     one repeats; and for each sequence model the mean log odds of PHI over the candidate's tokens (`phi:`) and the share
     of the tokens at which the candidate's label is the likeliest (`agrees:`).
@@ -192,7 +195,8 @@ def cast_net(
     np.add.at(covered, after, -1)
     free = np.cumsum(covered)[:-1] == 0
     found: dict[tuple[int, int, int, int], tuple[int, float]] = {}
-    things = chain(_suspicions(scores, batch, free), repeats(table, batch, first, after, free))
+    cells = (("column", *cell) for cell in cells_like_others(table, batch, free)) if tables else ()
+    things = chain(_suspicions(scores, batch, free), repeats(table, batch, first, after, free), cells)
     for kind, source, row, stop, label in things:
         document = int(batch.tokens.document[row])
         key = (document, int(batch.tokens.start[row]), int(batch.tokens.end[stop - 1]), label)
@@ -201,13 +205,14 @@ def cast_net(
     known = set(zip(*(column.tolist() for column in columns), strict=True))
     added = sorted(key for key in found if key not in known)
     merged, order = merge_rows(table, added)
-    kinds = np.zeros((len(table) + len(added), len(KINDS) + 1))
+    names = net_names(scores.models, tables=tables)
+    kinds = np.zeros((len(table) + len(added), len(names) - 2 * len(scores.models)))
     for row, key in enumerate(added, len(table)):
         kind_index, source = found[key]
         kinds[row, kind_index] = 1.0
         kinds[row, -1] = source
     described = np.concatenate([kinds[order], scores.of_candidates(merged, batch)], axis=1)
-    return merged, NamedColumns(net_names(scores.models), described)
+    return merged, NamedColumns(names, described)
 
 
 def _suspicions(scores: SequenceScores, batch: Batch, free: Flags) -> Iterator[_Found]:

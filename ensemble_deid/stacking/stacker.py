@@ -30,7 +30,7 @@ from ensemble_deid.taggers.base import Proposals
 SVM, STATISTICS, SETTINGS = "stacker.safetensors", "stacker_statistics.safetensors", "stacker.json"
 TREES, SITE = "stacker_trees.safetensors", "stacker_site.json"
 """The trees beside the SVM (`trees.py`), and the correction learned from a site's reviewed notes (`site_stage.py`)."""
-_PLAIN = ("threshold", "cv_threshold", "min_confidence", "cv_f1", "net", "mentions", "tokens", "pool_weight")
+_PLAIN = ("threshold", "cv_threshold", "min_confidence", "cv_f1", "net", "mentions", "tables", "tokens", "pool_weight")
 """The fields that the settings hold as they are."""
 
 
@@ -63,6 +63,7 @@ class Stacker:
     cv_f1: float | None
     net: bool = False
     mentions: bool = False
+    tables: bool = False
     tokens: bool = False
     unseen: tuple[str, ...] = ()
     pool_weight: float = 0.0
@@ -109,6 +110,7 @@ class Stacker:
             cv_f1=chosen.cv_f1,
             net=bool(dataset.context.more.of_kinds("net").shape[1]),
             mentions=bool(dataset.context.more.of_kinds(*MENTIONS).shape[1]),
+            tables="column:phi" in dataset.context.more.names,
             tokens=config.stack.tokens,
             unseen=dataset.unseen,
             pool_weight=config.stack.pool_weight,
@@ -158,6 +160,7 @@ class Stacker:
             net=self.net,
             mentions=self.mentions,
             density=self.trees is not None,
+            tables=self.tables,
         )
         features = candidate_features(table, context, self.statistics)
         probability = self.sigmoid.probability(self.svm.decision_function(features))
@@ -244,6 +247,7 @@ class Stacker:
                 cv_f1=content["cv_f1"],
                 net=bool(content["net"]),
                 mentions=bool(content.get("mentions", False)),
+                tables=bool(content.get("tables", False)),
                 tokens=bool(content.get("tokens", False)),
                 unseen=tuple(content.get("unseen", ())),
                 pool_weight=weight,

@@ -184,6 +184,7 @@ def _fit(
         net=options.net,
         mentions=options.mentions,
         density=options.trees,
+        tables=options.trees,
         unseen=tuple(label for label in labels if label not in annotated),
     )
     stacker, probability = Stacker.fit_and_score(dataset, config=config, progress=progress)
