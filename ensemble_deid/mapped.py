@@ -81,14 +81,15 @@ def to_file_bytes(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str
 
 @dataclass(frozen=True, eq=False)
 class StringTable(Sequence[str]):
-    """Distinct strings in code point order; string k is `text[starts[k]:ends[k]]`, in UTF-8.
+    """Distinct strings in code point order, in UTF-8.
 
+    String k ends at `ends[k]` in `text`, and the next one begins `gap` bytes on.
     Lookup searches the first eight bytes as a number, then compares the whole string.
     """
 
     text: NDArray[np.uint8] = field(repr=False)
-    starts: NDArray[np.uint32] = field(repr=False)
     ends: NDArray[np.uint32] = field(repr=False)
+    gap: int = 1
 
     @classmethod
     def of(cls, strings: Iterable[str]) -> "StringTable":
@@ -96,7 +97,7 @@ class StringTable(Sequence[str]):
         encoded = sorted({string.encode("utf-8") for string in strings})
         ends = np.cumsum([len(one) + 1 for one in encoded], dtype=np.int64) - 1
         text = b"".join(one + b"\0" for one in encoded)
-        return cls(np.frombuffer(text, np.uint8), *_bounds(ends.astype(np.uint32)))
+        return cls(np.frombuffer(text, np.uint8), ends.astype(np.uint32))
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]], name: str) -> "StringTable":
@@ -105,7 +106,7 @@ class StringTable(Sequence[str]):
         if text.dtype != np.uint8 or ends.dtype != np.uint32 or text.ndim != 1 or ends.ndim != 1:
             raise ValueError("the strings are not strings")
         fits = len(text) == int(ends[-1]) + 1 if len(ends) else not len(text)
-        table = cls(text, *_bounds(ends))
+        table = cls(text, ends)
         if not fits or (ends[1:] <= ends[:-1]).any() or not table.in_order:
             raise ValueError("the strings are out of order")
         text.tobytes().decode("utf-8")
@@ -122,7 +123,7 @@ class StringTable(Sequence[str]):
 
     def _numbers(self, offset: int, places: Int64s) -> NDArray[np.uint64]:
         """Return the eight bytes from an offset on of some strings as numbers; a string's end counts as zeros."""
-        starts = self.starts[places].astype(np.int64) + offset
+        starts = self._starts(places) + offset
         sizes = np.clip(self.ends[places].astype(np.int64) - starts, 0, _HEAD)
         inside = max(0, len(self.text) - _HEAD + 1)
         # (places,): the eight bytes from each place of the text on, however they are aligned
@@ -135,12 +136,17 @@ class StringTable(Sequence[str]):
             found[row] = int.from_bytes(some.ljust(_HEAD, b"\0"), "big")
         return found
 
+    def _starts(self, places: Int64s) -> Int64s:
+        """Return where some strings begin, (places,)."""
+        before = self.ends[np.maximum(places - 1, 0)].astype(np.int64) + self.gap
+        return np.where(places > 0, before, 0)
+
     @property
     def in_order(self) -> bool:
         """Whether each string is greater than the one before it."""
         before, offset, numbers = np.arange(max(0, len(self.ends) - 1)), 0, self.heads
         first, second = numbers[:-1], numbers[1:]
-        sizes = self.ends.astype(np.int64) - self.starts
+        sizes = np.diff(self.ends.astype(np.int64), prepend=-self.gap) - self.gap
         while len(before):
             if (second < first).any():
                 return False
@@ -163,7 +169,7 @@ class StringTable(Sequence[str]):
         begun = self.heads[first] == heads
         # A short string is the shortest of those with its head, unless it ends in zeros.
         sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
-        short = begun & (sizes <= _HEAD) & (self.ends[first] - self.starts[first] == sizes)
+        short = begun & (sizes <= _HEAD) & (self.ends[first] - self._starts(first) == sizes)
         found[short] = first[short]
         rest = np.flatnonzero(begun & ~short)
         high = np.searchsorted(self.heads, heads[rest], side="right")
@@ -195,7 +201,8 @@ class StringTable(Sequence[str]):
         return range(*(bisect_left(range(len(self.ends)), end, low, high, key=self._bytes) for end in ends))
 
     def _bytes(self, place: int) -> bytes:
-        return self.text[self.starts[place] : self.ends[place]].tobytes()
+        start = int(self.ends[place - 1]) + self.gap if place else 0
+        return self.text[start : int(self.ends[place])].tobytes()
 
     def __contains__(self, string: object) -> bool:
         if not isinstance(string, str):
@@ -214,16 +221,12 @@ class StringTable(Sequence[str]):
         return self._bytes(range(len(self))[place]).decode("utf-8")
 
     def __iter__(self) -> Iterator[str]:
-        text, starts = self.text.tobytes(), self.starts.tolist()
-        return (text[a:b].decode("utf-8") for a, b in zip(starts, self.ends.tolist(), strict=True))
+        text, ends = self.text.tobytes(), self.ends.tolist()
+        starts = [0, *(end + self.gap for end in ends)]
+        return (text[a:b].decode("utf-8") for a, b in zip(starts, ends, strict=False))
 
 
 def _encoded(strings: Sequence[str]) -> tuple[list[bytes], NDArray[np.uint64]]:
     """Return strings in UTF-8, and the first eight bytes of each as a number, zeros after its end."""
     encoded = [string.encode("utf-8", "surrogatepass") for string in strings]
     return encoded, np.array(encoded, f"S{_HEAD}").view(">u8").astype(np.uint64)
-
-
-def _bounds(ends: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """Return where strings begin and end that have one byte between them."""
-    return np.concatenate([np.zeros(1, np.uint32), ends[:-1] + np.uint32(1)])[: len(ends)], ends

@@ -57,7 +57,7 @@ class WordTable(Mapping[str, int]):
         if wrong.any():
             line = 1 + int(np.flatnonzero(wrong)[0])
             raise RuleError(f"{path}: line {line}: expected a word, a tab and a bin from 1 to 9")
-        words = StringTable(text, starts.astype(np.uint32), (line_ends - 2).astype(np.uint32))
+        words = StringTable(text, (line_ends - 2).astype(np.uint32), gap=3)
         if words.in_order:
             return cls(words, bins)
         return cls.of(dict(zip(words, bins.tolist(), strict=True)))
@@ -100,9 +100,7 @@ class PhraseTable:
     @classmethod
     def of_lines(cls, content: bytes, *, longest: int) -> "PhraseTable":
         text = np.frombuffer(content, np.uint8)
-        ends = np.flatnonzero(text == _LINE_END)
-        starts = np.concatenate([[0], ends + 1])[: len(ends)]
-        phrases = StringTable(text, starts.astype(np.uint32), ends.astype(np.uint32))
+        phrases = StringTable(text, np.flatnonzero(text == _LINE_END).astype(np.uint32))
         return cls(phrases if phrases.in_order else StringTable.of(phrases), longest)
 
     def by_first_word(self, words: Sequence[str]) -> dict[str, frozenset[tuple[str, ...]]]:

@@ -61,8 +61,11 @@ class Lexicon:
     def from_json(cls, text: str) -> "Lexicon":
         """Read what `to_json` wrote. Raises ModelError if it is damaged."""
         try:
-            content: dict[str, Any] = strict_json(text)
-            phrases = {tuple(phrase): counts for phrase, counts in content["phrases"]}
+            content: dict[str, Any] = strict_json(text, share=True)
+            once: dict[str, str] = {}
+            phrases = {
+                tuple(once.setdefault(word, word) for word in phrase): counts for phrase, counts in content["phrases"]
+            }
             words: dict[str, dict[str, int]] = content["words"]
             counted = chain.from_iterable(counts.values() for counts in (*phrases.values(), *words.values()))
             if not {*map(type, counted)} <= {int} or not {*map(type, chain.from_iterable(phrases))} <= {str}:

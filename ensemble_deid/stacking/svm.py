@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ensemble_deid.arrays import Flags, Floats, row_products
 from ensemble_deid.errors import ModelError, needs_extra
@@ -41,13 +42,13 @@ class Svm:
     settings: SvmSettings
     mean: Floats = field(repr=False)
     scale: Floats = field(repr=False)
-    vectors: Floats = field(repr=False)
+    vectors: Floats | NDArray[np.float32] = field(repr=False)
     weights: Floats = field(repr=False)
     intercept: float
     _norms: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_norms", (self.vectors**2).sum(axis=1))
+        object.__setattr__(self, "_norms", (self.vectors.astype(np.float64) ** 2).sum(axis=1))
 
     @classmethod
     def fit(cls, features: Floats, correct: Flags, settings: SvmSettings) -> "Svm":
@@ -87,9 +88,11 @@ class Svm:
         out = np.full(len(features), self.intercept)
         if not len(self.weights):
             return out
+        # Of a compact file single precision stays mapped, which processes share.
+        vectors = self.vectors.astype(np.float64, copy=False).T
         for low in range(0, len(features), _ROWS):
             rows = self.standardised(features[low : low + _ROWS])
-            kernel = row_products(rows, self.vectors.T)
+            kernel = row_products(rows, vectors)
             kernel *= -2
             kernel += (rows**2).sum(axis=1)[:, None] + self._norms
             np.maximum(kernel, 0.0, out=kernel)
@@ -119,7 +122,6 @@ class Svm:
             arrays, content = mapped.arrays, strict_json(mapped.metadata["svm"])
             settings = SvmSettings(*(float(content[name]) for name in ("c_positive", "c_negative", "gamma")))
             mean, scale, vectors, weights = (arrays[name] for name in ("mean", "scale", "vectors", "weights"))
-            vectors = vectors.astype(np.float64)
             svm = cls(settings, mean, scale, vectors, weights=weights, intercept=float(content["intercept"]))
         except (KeyError, ValueError, TypeError) as error:
             raise ModelError(f"the stacker's file is damaged ({type(error).__name__})") from None
