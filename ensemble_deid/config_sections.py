@@ -292,7 +292,9 @@ class StackConfig(Section):
         False, description="what the submodels think of other places in the note that have a word of the candidate"
     )
     trees: bool = Field(
-        False, description="boosted trees beside the SVM, which also know how much PHI is near; they need the net"
+        False,
+        description="boosted trees beside the SVM, which also know how much PHI is near and in a table's column; "
+        "they need the net",
     )
     also_without: tuple[str, ...] = Field(
         (),

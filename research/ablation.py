@@ -106,6 +106,7 @@ def rows_of(dataset: StackingDataset, config: Config) -> Iterator[Row]:
     if config.stack.trees:
         yield fitted("without the trees", dataset, changed(trees=False))
         yield fitted("without PHI around", without_kinds(dataset, "density"))
+        yield fitted("without columns of tables", without_kinds(dataset, "column"))
     yield fitted("without trees and pooling", dataset, changed(trees=False, pool_weight=0.0))
     for gone in [*([name] for name in names), rules]:
         yield fitted(f"without {' and '.join(gone)}", dataset.without(gone, min_confidence=least))

@@ -75,6 +75,14 @@ def test_bytes_hold_the_whole_machine(tmp_path: Path) -> None:
     assert again.to_bytes() == data == Svm.fit(features, right, ZHAO2020).to_bytes()
 
 
+def test_compact_bytes_are_smaller_and_decide_nearly_the_same(tmp_path: Path) -> None:
+    features, right = examples()
+    svm = Svm.fit(features, right, SvmSettings(1.0, 1.0, 0.3))
+    compact = read(svm.to_bytes(compact=True), tmp_path)
+    assert (compact.vectors.dtype, svm.vectors.dtype) == (np.float16, np.float64)
+    np.testing.assert_allclose(compact.decision_function(features), svm.decision_function(features), atol=0.01)
+
+
 def test_damaged_bytes_are_model_errors(tmp_path: Path) -> None:
     data = Svm.fit(*examples(12), ZHAO2020).to_bytes()
     for size in range(len(data)):

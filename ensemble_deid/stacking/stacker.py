@@ -210,7 +210,7 @@ class Stacker:
 
     @staticmethod
     def compact_saved(directory: Path, *, variant: str = "") -> None:
-        """Round the support vectors that `save` wrote to single precision."""
+        """Round the support vectors that `save` wrote to half precision."""
         path = directory / _of(SVM, variant)
         path.write_bytes(Svm.of_file(path).to_bytes(compact=True))
 

@@ -42,7 +42,7 @@ class Svm:
     settings: SvmSettings
     mean: Floats = field(repr=False)
     scale: Floats = field(repr=False)
-    vectors: Floats | NDArray[np.float32] = field(repr=False)
+    vectors: NDArray[np.floating] = field(repr=False)
     weights: Floats = field(repr=False)
     intercept: float
     _norms: Floats = field(init=False, repr=False)
@@ -88,7 +88,7 @@ class Svm:
         out = np.full(len(features), self.intercept)
         if not len(self.weights):
             return out
-        # Of a compact file single precision stays mapped, which processes share.
+        # Those of a file stay mapped, in its precision: processes share them.
         vectors = self.vectors.astype(np.float64, copy=False).T
         for low in range(0, len(features), _ROWS):
             rows = self.standardised(features[low : low + _ROWS])
@@ -108,9 +108,9 @@ class Svm:
     def to_bytes(self, *, compact: bool = False) -> bytes:
         """Return the arrays as safetensors, the settings in their metadata.
 
-        `compact` keeps the support vectors in single precision.
+        `compact` keeps the support vectors in half precision: they are between -3 and 3.
         """
-        vectors = self.vectors.astype(np.float32 if compact else np.float64)
+        vectors = self.vectors.astype(np.float16 if compact else np.float64)
         arrays = {"mean": self.mean, "scale": self.scale, "vectors": vectors, "weights": self.weights}
         return to_file_bytes(arrays, {"svm": json.dumps({"intercept": self.intercept, **asdict(self.settings)})})
 
