@@ -50,8 +50,8 @@ _LAYOUT: tuple[tuple[str, _Step], ...] = (
     ("blanks in numbers", layout.blanks_in_numbers),
     ("misread characters", characters.misread),
     ("one word a line", layout.words_on_lines),
-    (LOWER_CASE, layout.lower_case),
 )
+_CASE: tuple[tuple[str, _Step], ...] = ((LOWER_CASE, layout.lower_case),)
 ROUNDS = 4
 """So many encodings inside each other are undone."""
 
@@ -140,13 +140,20 @@ class Reading:
         return replace(original, text=self.text, spans=spans, given=dict(zip(original.given, given, strict=True)))
 
 
-@lru_cache(maxsize=2)
 def read(text: str, *, usual_case: bool = True) -> Reading:
     """Return the reading of a text; without `usual_case`, lower case stays. Reading a reading changes nothing.
 
-    The last two are kept: the gate, the finder of repeats and the replacer read the same note one after the other.
+    Some are kept: a model reads several notes together, then the gate, the finder of repeats and the replacer read one
+    after the other.
     """
-    view = _View(text)
+    kept = _kept_long if len(text) > _LONG else _kept
+    reading, is_lower = kept(text, False)
+    return kept(text, True)[0] if usual_case and is_lower else reading
+
+
+def _read(text: str, usual_case: bool) -> tuple[Reading, bool]:
+    """Return the reading, and whether it would be another one in the usual case."""
+    view, is_lower = _View(text), False
     # Of the text itself alone, as the output leaves it out.
     view.apply([(rtf.DATA, rtf.rtf_data)])
     for _ in range(ROUNDS):
@@ -156,11 +163,19 @@ def read(text: str, *, usual_case: bool = True) -> Reading:
             view.reverse()
             view.apply(_CHARACTERS)
         view.part()
-        view.apply(_LAYOUT if usual_case else _LAYOUT[:-1])
+        view.apply(_LAYOUT)
+        if usual_case:
+            view.apply(_CASE)
+        else:
+            is_lower = is_lower or bool(layout.lower_case(view.text))
         if view.text == before:
-            return view.reading(unread=view.touched.get(OBJECTS, 0) + markup.unread_characters(view.text))
+            return view.reading(unread=view.touched.get(OBJECTS, 0) + markup.unread_characters(view.text)), is_lower
     view.touched[NESTED] = view.size
-    return view.reading(unread=view.size)
+    return view.reading(unread=view.size), is_lower
+
+
+_LONG = 20_000
+_kept, _kept_long = lru_cache(maxsize=32)(_read), lru_cache(maxsize=4)(_read)
 
 
 def as_read(document: Document) -> Document:
