@@ -63,10 +63,10 @@ endef
 # beside MODEL, and --resume goes on with it.
 english-model: $(VENV)/installed-train
 	$(BIN)/ensemble-deid train demo:train --dev demo:dev --config best --out $(MODEL) --folds 2 --seed 13 \
-		--set transformer.epochs=2 --set neural.epochs=6 --set augment.share=0.35 \
+		--set transformer.epochs=3 --set neural.epochs=6 --set augment.share=0.35 \
 		--set 'stack.c_grid=[2.0]' --set 'stack.gamma_grid=[0.009]' --set 'stack.weight_grid=[1.0]'
 	$(BIN)/ensemble-deid model threshold $(MODEL) demo:dev --max-false-positives 5
-	$(BIN)/ensemble-deid model package $(MODEL) --name en --version 2.1.0 --out $(ENGLISH) --licence LICENSE --compact \
+	$(BIN)/ensemble-deid model package $(MODEL) --name en --version 2.2.0 --out $(ENGLISH) --licence LICENSE --compact \
 		--public-notes demo:train --public-notes demo:dev --score demo:test
 	@mkdir -p $(OUT)
 	$(BIN)/python -m research exposure demo:test $(ENGLISH)/ensemble_deid_en/model --known-notes demo:dev $(ENGLISH)/ensemble_deid_en/model \
