@@ -121,7 +121,7 @@ def test_no_doubt_leaves_phi_and_none_is_left_without_a_least_score() -> None:
 
 
 def test_a_string_that_is_sure_anywhere_is_sure_everywhere() -> None:
-    one = scored(marked_note("Dr. <DOCTOR|Strong> came; call <DOCTOR|STRONG>.", id="a"), 0.95, 0.3)
+    one = scored(marked_note("Dr. <DOCTOR|Strong> came; call <DOCTOR|STRONG>.", id="a"), 0.97, 0.3)
     other = scored(marked_note("Plan by <DOCTOR|Strong>, <DOCTOR|Meyers>.", id="b"), 0.3, 0.3)
     first, second = finish_together([one, other], options(), None)
     (here, loud), (there, unsure) = values(one, first.text), values(other, second.text)
@@ -135,8 +135,8 @@ def test_a_string_that_is_sure_anywhere_is_sure_everywhere() -> None:
 
 def test_a_project_knows_that_a_later_note_makes_a_string_sure() -> None:
     chosen = options(open_ended=True)
-    unsure = scored(marked_note("Plan by <DOCTOR|Strong>; <DOCTOR|PMH>: none.", id="a"), 0.3, 0.95)
-    sure = scored(marked_note("Dr. <DOCTOR|Strong> came.", id="b"), 0.95)
+    unsure = scored(marked_note("Plan by <DOCTOR|Strong>; <DOCTOR|PMH>: none.", id="a"), 0.3, 0.97)
+    sure = scored(marked_note("Dr. <DOCTOR|Strong> came.", id="b"), 0.97)
 
     cells = Cells(chosen.replacer, Columns(), (64, 64))
 

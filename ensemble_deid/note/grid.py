@@ -30,7 +30,7 @@ _BLANKS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """A cell: its place in the note, its column, numbered over all tables, and the column's heading.
 
     The heading is in lower case, and empty where the table has none. That of a heading, which `is_heading`, is itself.
@@ -43,13 +43,13 @@ class Cell:
     is_heading: bool
 
 
-def cells_of_tokens(documents: Sequence[Document], tokens: TokenTable) -> tuple[Int64s, list[Cell]]:
+def cells_of_tokens(documents: Sequence[Document], tokens: TokenTable) -> tuple[Int64s, list[TableCell]]:
     """Return the cell of each token, int64 (n_tokens,), as an index in the list of all cells, -1 outside tables.
 
     Each cell has a token, and its tokens are adjacent.
     """
     which = np.full(len(tokens), -1, dtype=np.int64)
-    cells: list[Cell] = []
+    cells: list[TableCell] = []
     columns = before = 0
     for number, document in enumerate(documents):
         found = table_cells(document.text, first_column=columns)
@@ -64,16 +64,16 @@ def cells_of_tokens(documents: Sequence[Document], tokens: TokenTable) -> tuple[
     return which, cells
 
 
-def table_cells(text: str, *, first_column: int = 0) -> list[Cell]:
+def table_cells(text: str, *, first_column: int = 0) -> list[TableCell]:
     """Return the cells of a text's tables that have a word in them, in order; columns are numbered from the first."""
-    found: list[Cell] = []
+    found: list[TableCell] = []
     for rows in _tables(text):
         names, top = next(((named, row) for row in rows[:2] if (named := _headings(text, row))), ({}, None))
         keys = sorted({key for row in rows for key, _, _ in row})
         order = {key: column for column, key in enumerate(keys, first_column)}
         first_column += len(order)
         for row in rows:
-            found += [Cell(start, end, order[key], names.get(key, ""), row is top) for key, start, end in row]
+            found += [TableCell(start, end, order[key], names.get(key, ""), row is top) for key, start, end in row]
     return found
 
 

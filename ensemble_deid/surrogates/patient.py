@@ -103,7 +103,7 @@ class SurrogateSettings:
     staff_across_patients: bool = False
     day_first: bool | None = None
     open_ended: bool = False
-    min_score: float = 0.95
+    min_score: float = 0.965
 
 
 def is_spanish(label: str) -> bool:
