@@ -15,6 +15,7 @@ from ensemble_deid.features.columns import line_labels
 from ensemble_deid.features.pattern_text import failed_examples
 from ensemble_deid.features.patterns import PatternSet, find_all, parse_patterns
 from ensemble_deid.model.options import threshold_factor
+from ensemble_deid.note import reading as reading_module
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import ALIKE as TABLE
 from ensemble_deid.note.folding import visible
@@ -378,6 +379,21 @@ def test_lower_case_becomes_usual_case() -> None:
     assert "Dr Okonkwo in the" in reading.text
     assert set(reading.forms) == {"lower case"}
     assert read(text, usual_case=False).text == text
+
+
+WORDS = "seen by dr okonkwo in the clinic Springfield &#109;ay 3 4 2071 \u202estable , .".split(" ")
+
+
+@given(st.lists(st.sampled_from([*WORDS, "\n", "  "]), max_size=60), st.booleans())
+def test_what_is_kept_is_what_is_read(words: list[str], lower: bool) -> None:
+    text = " ".join(words).lower() if lower else " ".join(words)
+    for usual_case in (True, False, True):
+        afresh, _ = reading_module._read(text, usual_case)
+        kept = read(text, usual_case=usual_case)
+        assert (kept.text, kept.forms, kept.unread) == (afresh.text, afresh.forms, afresh.unread)
+        assert kept.original_spans([Span(0, len(kept.text), "X")] if kept.text else []) == afresh.original_spans(
+            [Span(0, len(afresh.text), "X")] if afresh.text else []
+        )
 
 
 def test_forms_that_are_not_undone_are_told() -> None:

@@ -225,9 +225,9 @@ def extract_candidates(
 ) -> tuple[CandidateTable, CandidateContext]:
     """Collect the submodels' candidates, with `net` also those that none of them proposes, and their context.
 
-    With `mentions` it has the columns of other mentions, with `density` those of PHI around, with `tables` those of
-    the tables in a note. `lists` is the batch as
-    training sees it, with part of the public lists hidden; by default `batch` is taken.
+    With `mentions` it has the columns of other mentions, with `density` those of PHI around, with `tables` those of the
+    tables in a note. `lists` is the batch as training sees it, with part of the public lists hidden; by default `batch`
+    is taken.
     """
     table = collect(proposals, labels=labels, min_confidence=min_confidence)
     columns = NamedColumns.none(len(table))
