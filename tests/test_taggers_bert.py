@@ -21,7 +21,7 @@ from ensemble_deid.reproducible import MARK
 from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.layers import Array, Weights, gelu
 from ensemble_deid.taggers.transformer.arrays import (
-    SINGLE,
+    ROUNDED,
     ArrayClassifier,
     _Layer,
     check_stored,
@@ -79,16 +79,18 @@ def test_it_computes_what_the_library_computes(
     windows = Windows(ids, case, gap, features, mask)
     found = ArrayClassifier(theirs.weights, config).score(windows)
     np.testing.assert_allclose(found[mask], theirs.score(windows)[mask], atol=1e-4, rtol=1e-4)
-    # In eight bits, too, the arithmetic is that of the weights restored; the compiled core rounds to 15 bits.
+    # In eight bits the arithmetic is nearly that of the weights restored; with and without the core it rounds alike.
     stored = quantise(theirs.weights)
     restored = TorchClassifier.from_weights(stored, config, 7, [3, 4], device="cpu")
     check_stored(stored, classifier_shapes(config, 7, [3, 4]))
-    for near, how in ((3e-3, "8 by 15 bits, compiled" if LEVELS else SINGLE), (1e-4, SINGLE)):
+    in_eight = []
+    for _ in range(2):
         network_in_eight = ArrayClassifier(stored, config)
-        assert network_in_eight.arithmetic == how
-        found = network_in_eight.score(windows)
-        np.testing.assert_allclose(found[mask], restored.score(windows)[mask], atol=near, rtol=near)
+        assert network_in_eight.arithmetic == ROUNDED
+        in_eight.append(network_in_eight.score(windows)[mask])
+        np.testing.assert_allclose(in_eight[-1], restored.score(windows)[mask], atol=3e-3, rtol=3e-3)
         monkeypatch.setenv(SWITCH, "none")
+    np.testing.assert_allclose(*in_eight, atol=1e-3, rtol=1e-3)
 
 
 @needs_core
@@ -100,7 +102,7 @@ def test_the_core_computes_a_layer_for_each_window_by_itself(pieces: int, level:
     layer = CompiledLayer(weights, 2, 1e-12, level=level)
     layer(found, mask)
     _Layer(weights, 2, 1e-12)(expected, mask)
-    np.testing.assert_allclose(found[mask], expected[mask], atol=5e-3)
+    np.testing.assert_allclose(found[mask], expected[mask], atol=1e-3)
     alone = state[1:, : mask[1].sum()].copy()
     pickle.loads(pickle.dumps(layer))(alone, np.ones(alone.shape[:2], dtype=bool))
     assert np.array_equal(alone[0], found[1, : mask[1].sum()])

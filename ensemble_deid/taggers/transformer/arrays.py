@@ -4,7 +4,7 @@ The weights have the names that the library `transformers` gives them; `network.
 other encoders.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from ensemble_deid.taggers.layers import (
     check_shapes,
     gelu,
     look_up,
+    single,
     under,
 )
 from ensemble_deid.taggers.transformer.compiled_layer import NORMS, CompiledLayer, matrices
@@ -27,7 +28,7 @@ from ensemble_deid.taggers.transformer.quantisation import SCALE, dequantise, is
 from ensemble_deid.taggers.transformer.scoring import Windows
 
 MOST_LAYERS = 100
-SINGLE = "single precision"
+SINGLE, ROUNDED = "single precision", "8 by 15 bits"
 _PLAIN: Mapping[str, Any] = {
     "model_type": "bert",
     "hidden_act": "gelu",
@@ -88,18 +89,19 @@ class ArrayClassifier:
         self.weights = weights
         self._heads = int(config["num_attention_heads"])
         rows = (f"{_EMBEDDINGS}.word_embeddings.weight", "encoder.pooler.", "encoder.encoder.")
-        single = dequantise({name: value for name, value in weights.items() if not name.startswith(rows)})
+        whole = dequantise({name: value for name, value in weights.items() if not name.startswith(rows)})
         self._pieces = rows[0]
-        self._small = {name: value for name, value in single.items() if value.ndim == 2 and name.count(".") < 3}
-        self._positions = single[f"{_EMBEDDINGS}.position_embeddings.weight"]
-        self._positions = self._positions + single[f"{_EMBEDDINGS}.token_type_embeddings.weight"][0]
+        self._small = {name: value for name, value in whole.items() if value.ndim == 2 and name.count(".") < 3}
+        self._positions = whole[f"{_EMBEDDINGS}.position_embeddings.weight"]
+        self._positions = self._positions + whole[f"{_EMBEDDINGS}.token_type_embeddings.weight"][0]
         eps = float(config["layer_norm_eps"])
-        self._norm = LayerNorm(under(single, f"{_EMBEDDINGS}.LayerNorm"), eps=eps)
+        self._norm = LayerNorm(under(whole, f"{_EMBEDDINGS}.LayerNorm"), eps=eps)
         layers = [under(weights, f"encoder.encoder.layer.{k}") for k in range(int(config["num_hidden_layers"]))]
         kind = CompiledLayer if all(CompiledLayer.fits(layer, self._heads) for layer in layers) else _Layer
         self._layers = [kind(layer, self._heads, eps) for layer in layers]
-        self.arithmetic = SINGLE if kind is _Layer else "8 by 15 bits, compiled"
-        self._scores = Linear(under(single, "scores"))
+        rounds = all(isinstance(layer, CompiledLayer) or layer.rounds for layer in self._layers)
+        self.arithmetic = ROUNDED if rounds else SINGLE
+        self._scores = Linear(under(whole, "scores"))
 
     def score(self, windows: Windows) -> Array:
         """Return the score of every tag at every piece, (batch, pieces, tags)."""
@@ -117,11 +119,37 @@ class ArrayClassifier:
         return self._scores(state.reshape(size * time, -1)).reshape(size, time, -1)
 
 
+class _RoundedLinear:
+    """As `multiply` of the compiled core: a matrix in eight bits by vectors in 15, whose products are whole numbers."""
+
+    def __init__(self, weights: Weights) -> None:
+        self._weight, self._scale, self._bias = (single(weights[part]) for part in ("weight", "weight" + SCALE, "bias"))
+
+    def __call__(self, vectors: Array) -> Array:
+        """Return (n, outputs) of vectors (n, inputs)."""
+        largest = np.maximum(np.abs(vectors).max(axis=1, keepdims=True), np.float32(1e-12))
+        digits = np.rint(vectors * (_MOST / largest))
+        # In two parts, whose sums single precision holds exactly.
+        high = np.rint(digits / np.float32(128))
+        low = digits - high * np.float32(128)
+        whole = (high @ self._weight.T).astype(np.float64) * 128 + low @ self._weight.T
+        return np.asarray(single(whole) * (largest / _MOST) * self._scale + self._bias, dtype=np.float32)
+
+
+_MOST = np.float32(127 * 128)
+
+
 class _Layer:
     def __init__(self, weights: Weights, heads: int, eps: float) -> None:
-        self._heads, single = heads, dequantise(weights)
-        self._looks, self._seen, self._inner, self._outer = (Linear(one) for one in matrices(single))
-        self._first, self._second = (LayerNorm(under(single, f"{name}.LayerNorm"), eps=eps) for name in NORMS)
+        self._heads = heads
+        self.rounds = all(value.dtype == np.int8 for value in weights.values() if value.ndim == 2)
+        parts: list[Callable[[Array], Array]]
+        parts = [
+            _RoundedLinear(one) if self.rounds else Linear(one)
+            for one in matrices(weights if self.rounds else dequantise(weights))
+        ]
+        self._looks, self._seen, self._inner, self._outer = parts
+        self._first, self._second = (LayerNorm(under(weights, f"{name}.LayerNorm"), eps=eps) for name in NORMS)
 
     def __call__(self, state: Array, mask: Flags) -> None:
         """Write what the layer gives for windows over `state`, (batch, pieces, width)."""
