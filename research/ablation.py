@@ -41,6 +41,7 @@ from ensemble_deid.stacking.net import alone
 from ensemble_deid.stacking.search import choose, with_settings
 from ensemble_deid.stacking.sequence_scores import pooled_with_sequences
 from ensemble_deid.stacking.stacker import Stacker
+from ensemble_deid.stacking.text_tables import COLUMN
 from ensemble_deid.submodels import row_of
 from ensemble_deid.training.training_notes import in_fold_groups, training_notes
 
@@ -106,7 +107,7 @@ def rows_of(dataset: StackingDataset, config: Config) -> Iterator[Row]:
     if config.stack.trees:
         yield fitted("without the trees", dataset, changed(trees=False))
         yield fitted("without PHI around", without_kinds(dataset, "density"))
-        yield fitted("without columns of tables", without_kinds(dataset, "column"))
+        yield fitted("without columns of tables", without_kinds(dataset, COLUMN))
     yield fitted("without trees and pooling", dataset, changed(trees=False, pool_weight=0.0))
     for gone in [*([name] for name in names), rules]:
         yield fitted(f"without {' and '.join(gone)}", dataset.without(gone, min_confidence=least))

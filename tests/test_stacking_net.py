@@ -48,7 +48,7 @@ def caught(
     found = []
     for row in np.flatnonzero(alone(net)).tolist():
         start, end, label = table.keys()[row]
-        kind = KINDS[int(net.values[row, : len(KINDS) - 1].argmax())]
+        kind = KINDS[int(net.values[row, : len(KINDS)].argmax())]
         found.append((int(table.document[row]), batch.documents[table.document[row]].text[start:end], label, kind))
     return found, net
 
@@ -140,7 +140,7 @@ def test_the_columns_are_the_mean_log_odds_and_the_share_of_agreeing_tokens() ->
     span = Span(0, 7, "NAME", 0.9)
     scores = TokenScores(np.array([0.9, 0.6, 1e-9], np.float32), np.array([2, 1, 0], np.int16))
     table, net = cast_net(*_collected({"crf": Proposals(((span,),), ((span,),), (scores,))}, batch))
-    assert net.names == (*(f"net:{kind}" for kind in KINDS[:-1]), "net:source", "phi:crf", "agrees:crf")
+    assert net.names == (*(f"net:{kind}" for kind in KINDS), "net:source", "phi:crf", "agrees:crf")
     odds = np.mean([np.log(0.9 / 0.1), np.log(0.6 / 0.4)])
     assert net.values[0].tolist() == pytest.approx([0.0] * 6 + [odds, 0.5], abs=1e-6)
     assert len(table) == 1

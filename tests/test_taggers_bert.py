@@ -21,8 +21,10 @@ from ensemble_deid.reproducible import MARK
 from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.layers import Array, Weights, gelu
 from ensemble_deid.taggers.transformer.arrays import (
+    COMPILED,
     ROUNDED,
     ArrayClassifier,
+    RoundedLinear,
     _Layer,
     check_stored,
     classifier_shapes,
@@ -84,13 +86,29 @@ def test_it_computes_what_the_library_computes(
     restored = TorchClassifier.from_weights(stored, config, 7, [3, 4], device="cpu")
     check_stored(stored, classifier_shapes(config, 7, [3, 4]))
     in_eight = []
-    for _ in range(2):
+    for arithmetic in (COMPILED if LEVELS else ROUNDED, ROUNDED):
         network_in_eight = ArrayClassifier(stored, config)
-        assert network_in_eight.arithmetic == ROUNDED
+        assert network_in_eight.arithmetic == arithmetic
         in_eight.append(network_in_eight.score(windows)[mask])
         np.testing.assert_allclose(in_eight[-1], restored.score(windows)[mask], atol=3e-3, rtol=3e-3)
         monkeypatch.setenv(SWITCH, "none")
     np.testing.assert_allclose(*in_eight, atol=1e-3, rtol=1e-3)
+
+
+def test_a_rounded_product_is_that_of_whole_numbers() -> None:
+    random = np.random.default_rng(0)
+    vectors = random.normal(size=(5, 48)).astype(np.float32)
+    vectors[4] = 0
+    weight, scale = random.integers(-127, 128, (7, 48)).astype(np.int8), random.random(7).astype(np.float32)
+    bias = random.normal(size=7).astype(np.float32)
+    found = RoundedLinear({"weight": weight, "weight.scale": scale, "bias": bias})(vectors)
+    for row, vector in zip(found, vectors, strict=True):
+        largest = max(float(np.abs(vector).max()), 1e-12)
+        digits = [round(float(value * np.float32(16256 / np.float32(largest)))) for value in vector]
+        assert max(map(abs, digits)) in (16256, 0)
+        sums = [sum(int(w) * digit for w, digit in zip(one, digits, strict=True)) for one in weight]
+        expected = [total * largest / 16256 * s + b for total, s, b in zip(sums, scale, bias, strict=True)]
+        np.testing.assert_allclose(row, expected, rtol=2e-6, atol=2e-6)
 
 
 @needs_core

@@ -10,7 +10,7 @@ from ensemble_deid.arrays import Int32s
 from ensemble_deid.errors import ConfigError, needs_extra
 from ensemble_deid.features.table import Column
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.grid import cells_of_tokens
+from ensemble_deid.note.text_tables import cells_of_tokens
 from ensemble_deid.note.tokens import TokenTable, first_rows
 
 AFFIX_LENGTHS = (2, 3, 4)
@@ -115,9 +115,9 @@ NONE = "-"
 def line_labels(documents: Sequence[Document], tokens: TokenTable) -> tuple[list[str], list[str], list[str]]:
     """Return for every token the line's first label (`Name:`), the nearest label before it, and its section.
 
-    All in lower case, `-` where there is none. A label is one to four words before a colon, else the heading of a
-    table's column; a section starts at a line that contains only a heading (words, either followed by a colon or all in
-    capitals).
+    All in lower case, `-` where there is none. A label is one to four words before a colon. Without one, the heading of
+    a table's column is the nearest label. A section starts at a line that contains only a heading (words, either
+    followed by a colon or all in capitals).
     """
     cell_of, cells = cells_of_tokens(documents, tokens)
     headings = [*(cell.heading or NONE for cell in cells), NONE]

@@ -143,12 +143,12 @@ class Reading:
 def read(text: str, *, usual_case: bool = True) -> Reading:
     """Return the reading of a text; without `usual_case`, lower case stays. Reading a reading changes nothing.
 
-    Some are kept: a model reads several notes together, then the gate, the finder of repeats and the replacer read one
-    after the other.
+    Recent ones are kept: the model reads several notes together, then the gate, the finder of repeats and the replacer
+    read them one after the other.
     """
-    kept = _kept_long if len(text) > _LONG else _kept
-    reading, is_lower = kept(text, False)
-    return kept(text, True)[0] if usual_case and is_lower else reading
+    read_kept = _read_long_kept if len(text) > _LONG else _read_kept
+    reading, is_lower = read_kept(text, False)
+    return read_kept(text, True)[0] if usual_case and is_lower else reading
 
 
 def _read(text: str, usual_case: bool) -> tuple[Reading, bool]:
@@ -175,7 +175,8 @@ def _read(text: str, usual_case: bool) -> tuple[Reading, bool]:
 
 
 _LONG = 20_000
-_kept, _kept_long = lru_cache(maxsize=32)(_read), lru_cache(maxsize=4)(_read)
+"""Characters from which on a note is long: of such notes fewer readings are kept."""
+_read_kept, _read_long_kept = lru_cache(maxsize=32)(_read), lru_cache(maxsize=4)(_read)
 
 
 def as_read(document: Document) -> Document:

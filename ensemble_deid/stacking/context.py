@@ -19,7 +19,7 @@ from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.knowledge import MEDICINE, NAMES, PLACES, PREFIX
 from ensemble_deid.stacking.candidates import CandidateTable, NamedColumns, collect, maxima
 from ensemble_deid.stacking.net import cast_net
-from ensemble_deid.stacking.tables import table_columns
+from ensemble_deid.stacking.text_tables import BatchCells, text_table_columns
 from ensemble_deid.taggers.base import Proposals
 
 MENTIONS = ("mention_same", "mention_other")
@@ -231,16 +231,17 @@ def extract_candidates(
     """
     table = collect(proposals, labels=labels, min_confidence=min_confidence)
     columns = NamedColumns.none(len(table))
+    cells = BatchCells.of(batch) if tables else None
     if net:
-        table, columns = cast_net(table, proposals, batch, tables=tables)
+        table, columns = cast_net(table, proposals, batch, cells=cells)
     if mentions:
         columns = columns.beside(mention_columns(table, batch))
     phi = columns.of_kinds("phi")
     odds = phi.mean(axis=1) if phi.shape[1] else log_odds(table.highest_confidence(), bound=_LEAST)
     if density:
         columns = columns.beside(density_columns(table, batch, odds))
-    if tables:
-        columns = columns.beside(table_columns(table, batch, odds))
+    if cells is not None:
+        columns = columns.beside(text_table_columns(table, batch.tokens, cells, odds))
     columns = columns.beside(list_columns(table, lists or batch))
     return table, extract_context(table, batch, columns)
 

@@ -8,7 +8,7 @@ candidates, and the final estimator judges them:
 `number`  numbers of two and more digits that no measurement explains, and codes of letters and digits, likewise;
 `repeat`  other occurrences, in the same note, of a string that a submodel believes to be PHI;
 `part`    single words of such a string;
-`column`  cells of a table in a column whose other cells the submodels believe to be PHI (`tables.py`).
+`column`  cells of a table in a column whose other cells the submodels believe to be PHI (`text_tables.py`).
 
 The first three take the label that the sequence models find likeliest there, the others that of the string or column.
 All of it depends on the note alone.
@@ -27,7 +27,7 @@ from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.knowledge import MEDICINE, PREFIX
 from ensemble_deid.stacking.candidates import CandidateTable, NamedColumns, merge_rows
 from ensemble_deid.stacking.sequence_scores import SequenceScores
-from ensemble_deid.stacking.tables import cells_like_others
+from ensemble_deid.stacking.text_tables import COLUMN, BatchCells, cells_like_others
 from ensemble_deid.taggers.base import Proposals
 
 # Numbers that a measurement explains: decimals, quantities with a unit, vital signs, clock times, list numbers.
@@ -159,7 +159,7 @@ def _unlisted(batch: Batch, lists: Sequence[str]) -> Flags:
     return np.asarray(np.logical_and.reduce([column.is_any_of("-") for column in columns]), dtype=bool)
 
 
-KINDS = ("doubt", "unknown", "number", "repeat", "part", "column")
+KINDS: tuple[str, ...] = ("doubt", "unknown", "number", "repeat", "part")
 _DOUBT, _SUSPECT = -6.0, -7.0
 """Least mean log odds of a candidate of the first kind, and of the second and third."""
 _LEAST_TOKENS, _SHARE = 12, 20
@@ -172,21 +172,21 @@ def alone(columns: NamedColumns) -> Flags:
     return np.asarray(columns.of_kinds("net").any(axis=1), dtype=bool)
 
 
-def net_names(models: tuple[str, ...], *, tables: bool) -> tuple[str, ...]:
-    """Return the names of a net's columns, given the names of the sequence models."""
-    kinds = tuple(f"net:{kind}" for kind in (*KINDS[: None if tables else -1], "source"))
-    return kinds + tuple(f"phi:{name}" for name in models) + tuple(f"agrees:{name}" for name in models)
+def net_names(kinds: tuple[str, ...], models: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of a net's columns, given its kinds of candidates and the names of the sequence models."""
+    own = tuple(f"net:{kind}" for kind in (*kinds, "source"))
+    return own + tuple(f"phi:{name}" for name in models) + tuple(f"agrees:{name}" for name in models)
 
 
 def cast_net(
-    table: CandidateTable, proposals: Mapping[str, Proposals], batch: Batch, *, tables: bool = False
+    table: CandidateTable, proposals: Mapping[str, Proposals], batch: Batch, *, cells: BatchCells | None = None
 ) -> tuple[CandidateTable, NamedColumns]:
     """Return the candidates with those of the net among them, and columns for all of them.
 
-    With `tables` the net has the last kind, too.
-    The columns are `net:` and a kind, 1 for candidates of that kind; `net:source`, the confidence in the string that
-    one repeats; and for each sequence model the mean log odds of PHI over the candidate's tokens (`phi:`) and the share
-    of the tokens at which the candidate's label is the likeliest (`agrees:`).
+    Candidates of the kind `column` come from the `cells` of the batch, where they are given. The columns are `net:` and
+    a kind, 1 for candidates of that kind; `net:source`, the confidence in the string that one repeats, or the mean
+    confidence in a column's other cells; and for each sequence model the mean log odds of PHI over the candidate's
+    tokens (`phi:`) and the share of the tokens at which the candidate's label is the likeliest (`agrees:`).
     """
     scores = SequenceScores.of(proposals, batch)
     first, after = table.token_ranges(batch.tokens)
@@ -195,24 +195,27 @@ def cast_net(
     np.add.at(covered, after, -1)
     free = np.cumsum(covered)[:-1] == 0
     found: dict[tuple[int, int, int, int], tuple[int, float]] = {}
-    cells = (("column", *cell) for cell in cells_like_others(table, batch, free)) if tables else ()
-    things = chain(_suspicions(scores, batch, free), repeats(table, batch, first, after, free), cells)
+    things = chain(_suspicions(scores, batch, free), repeats(table, batch, first, after, free))
+    kinds = KINDS
+    if cells is not None:
+        kinds = (*KINDS, COLUMN)
+        like_others = cells_like_others(table, batch.tokens, cells, free)
+        things = chain(things, ((COLUMN, *cell) for cell in like_others))
     for kind, source, row, stop, label in things:
         document = int(batch.tokens.document[row])
         key = (document, int(batch.tokens.start[row]), int(batch.tokens.end[stop - 1]), label)
-        found.setdefault(key, (KINDS.index(kind), source))
+        found.setdefault(key, (kinds.index(kind), source))
     columns = (table.document, table.start, table.end, table.label)
     known = set(zip(*(column.tolist() for column in columns), strict=True))
     added = sorted(key for key in found if key not in known)
     merged, order = merge_rows(table, added)
-    names = net_names(scores.models, tables=tables)
-    kinds = np.zeros((len(table) + len(added), len(names) - 2 * len(scores.models)))
+    values = np.zeros((len(table) + len(added), len(kinds) + 1))
     for row, key in enumerate(added, len(table)):
         kind_index, source = found[key]
-        kinds[row, kind_index] = 1.0
-        kinds[row, -1] = source
-    described = np.concatenate([kinds[order], scores.of_candidates(merged, batch)], axis=1)
-    return merged, NamedColumns(names, described)
+        values[row, kind_index] = 1.0
+        values[row, -1] = source
+    described = np.concatenate([values[order], scores.of_candidates(merged, batch)], axis=1)
+    return merged, NamedColumns(net_names(kinds, scores.models), described)
 
 
 def _suspicions(scores: SequenceScores, batch: Batch, free: Flags) -> Iterator[_Found]:

@@ -24,6 +24,7 @@ from ensemble_deid.stacking.search import choose, least_patients, sample_rows
 from ensemble_deid.stacking.sequence_scores import HIGHEST, pooled_with_sequences, single_tokens
 from ensemble_deid.stacking.site_stage import ScoredCandidates, SiteStage
 from ensemble_deid.stacking.svm import Sigmoid, Svm
+from ensemble_deid.stacking.text_tables import COLUMN
 from ensemble_deid.stacking.trees import TreePair
 from ensemble_deid.taggers.base import Proposals
 
@@ -110,7 +111,7 @@ class Stacker:
             cv_f1=chosen.cv_f1,
             net=bool(dataset.context.more.of_kinds("net").shape[1]),
             mentions=bool(dataset.context.more.of_kinds(*MENTIONS).shape[1]),
-            tables="column:phi" in dataset.context.more.names,
+            tables=bool(dataset.context.more.of_kinds(COLUMN).shape[1]),
             tokens=config.stack.tokens,
             unseen=dataset.unseen,
             pool_weight=config.stack.pool_weight,

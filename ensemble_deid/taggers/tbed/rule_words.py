@@ -242,8 +242,8 @@ _CLAUSES: Mapping[str, _Clause] = {
         "{word} comes after the label {value}, the first of its line",
     ),
     "field": _one_of(
-        {"-": "no label such as 'Name:' comes before {word} in its line"},
-        "the nearest label before {word} in its line is {value}",
+        {"-": "no label such as 'Name:' comes before {word} in its line, and it is under no heading of a table"},
+        "the nearest label before {word} in its line, or its heading in a table, is {value}",
     ),
     "section": _one_of({"-": "{word} comes before the note's first heading"}, "{word} is in the section {value}"),
     "initial": _tagged("the patterns tag {word} as {tag}", "the patterns do not tag {word}"),

@@ -4,7 +4,7 @@ The weights have the names that the library `transformers` gives them; `network.
 other encoders.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,11 +24,11 @@ from ensemble_deid.taggers.layers import (
 )
 from ensemble_deid.taggers.transformer.compiled_layer import NORMS, CompiledLayer, matrices
 from ensemble_deid.taggers.transformer.pieces import CASES, GAPS
-from ensemble_deid.taggers.transformer.quantisation import SCALE, dequantise, is_scale, restored
+from ensemble_deid.taggers.transformer.quantisation import SCALE, dequantise, in_eight_bits, is_scale, restored
 from ensemble_deid.taggers.transformer.scoring import Windows
 
 MOST_LAYERS = 100
-SINGLE, ROUNDED = "single precision", "8 by 15 bits"
+SINGLE, ROUNDED, COMPILED = "single precision", "8 by 15 bits", "8 by 15 bits, compiled"
 _PLAIN: Mapping[str, Any] = {
     "model_type": "bert",
     "hidden_act": "gelu",
@@ -99,8 +99,8 @@ class ArrayClassifier:
         layers = [under(weights, f"encoder.encoder.layer.{k}") for k in range(int(config["num_hidden_layers"]))]
         kind = CompiledLayer if all(CompiledLayer.fits(layer, self._heads) for layer in layers) else _Layer
         self._layers = [kind(layer, self._heads, eps) for layer in layers]
-        rounds = all(isinstance(layer, CompiledLayer) or layer.rounds for layer in self._layers)
-        self.arithmetic = ROUNDED if rounds else SINGLE
+        in_numpy = ROUNDED if all(map(in_eight_bits, layers)) else SINGLE
+        self.arithmetic = in_numpy if kind is _Layer else COMPILED
         self._scores = Linear(under(whole, "scores"))
 
     def score(self, windows: Windows) -> Array:
@@ -119,36 +119,38 @@ class ArrayClassifier:
         return self._scores(state.reshape(size * time, -1)).reshape(size, time, -1)
 
 
-class _RoundedLinear:
-    """As `multiply` of the compiled core: a matrix in eight bits by vectors in 15, whose products are whole numbers."""
+class RoundedLinear:
+    """A product of a matrix in eight bits and vectors rounded to 15, and a bias: what the compiled core computes.
+
+    Products and sums are whole numbers, and exact.
+    """
 
     def __init__(self, weights: Weights) -> None:
-        self._weight, self._scale, self._bias = (single(weights[part]) for part in ("weight", "weight" + SCALE, "bias"))
+        self.weight, self.scale, self.bias = (
+            weights["weight"],
+            single(weights["weight" + SCALE]),
+            single(weights["bias"]),
+        )
 
     def __call__(self, vectors: Array) -> Array:
         """Return (n, outputs) of vectors (n, inputs)."""
         largest = np.maximum(np.abs(vectors).max(axis=1, keepdims=True), np.float32(1e-12))
-        digits = np.rint(vectors * (_MOST / largest))
-        # In two parts, whose sums single precision holds exactly.
-        high = np.rint(digits / np.float32(128))
-        low = digits - high * np.float32(128)
-        whole = (high @ self._weight.T).astype(np.float64) * 128 + low @ self._weight.T
-        return np.asarray(single(whole) * (largest / _MOST) * self._scale + self._bias, dtype=np.float32)
+        digits = np.rint(vectors * (_MOST_DIGITS / largest)).astype(np.float64)
+        sums = single(digits @ self.weight.T.astype(np.float64))
+        found: Array = sums * (largest / _MOST_DIGITS) * self.scale + self.bias
+        return found
 
 
-_MOST = np.float32(127 * 128)
+_MOST_DIGITS = np.float32(127 * 128)
+"""The largest of a vector's numbers becomes this, as in the core."""
 
 
 class _Layer:
     def __init__(self, weights: Weights, heads: int, eps: float) -> None:
         self._heads = heads
-        self.rounds = all(value.dtype == np.int8 for value in weights.values() if value.ndim == 2)
-        parts: list[Callable[[Array], Array]]
-        parts = [
-            _RoundedLinear(one) if self.rounds else Linear(one)
-            for one in matrices(weights if self.rounds else dequantise(weights))
-        ]
-        self._looks, self._seen, self._inner, self._outer = parts
+        rounds = in_eight_bits(weights)
+        parts = matrices(weights if rounds else dequantise(weights))
+        self._looks, self._seen, self._inner, self._outer = (RoundedLinear(p) if rounds else Linear(p) for p in parts)
         self._first, self._second = (LayerNorm(under(weights, f"{name}.LayerNorm"), eps=eps) for name in NORMS)
 
     def __call__(self, state: Array, mask: Flags) -> None:

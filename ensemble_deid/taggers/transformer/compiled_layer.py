@@ -10,7 +10,7 @@ from ensemble_deid.arrays import Flags
 from ensemble_deid.compiled import has_core
 from ensemble_deid.reproducible import is_pinned
 from ensemble_deid.taggers.layers import Array, Weights, single, under
-from ensemble_deid.taggers.transformer.quantisation import SCALE
+from ensemble_deid.taggers.transformer.quantisation import SCALE, in_eight_bits
 
 if has_core():
     from ensemble_deid import _core
@@ -43,9 +43,8 @@ class CompiledLayer:
     def fits(weights: Weights, heads: int) -> bool:
         """Return whether the core computes such a layer here; not where arithmetic is pinned to older processors."""
         inner, width = weights["intermediate.dense.weight"].shape
-        stored = all(value.dtype == np.int8 for value in weights.values() if value.ndim == 2)
         sizes = width % (_LANES * heads) == inner % _LANES == 0
-        return stored and sizes and has_core() and bool(_core.levels()) and not is_pinned()
+        return in_eight_bits(weights) and sizes and has_core() and bool(_core.levels()) and not is_pinned()
 
     def __call__(self, state: Array, mask: Flags) -> None:
         """Write what the layer gives for windows over `state`, (batch, pieces, width); padding comes last."""

@@ -45,6 +45,11 @@ def dequantise(weights: Weights) -> dict[str, Array]:
     return {name: restored(weights, name) for name in weights if not is_scale(weights, name)}
 
 
+def in_eight_bits(weights: Weights) -> bool:
+    """Return whether all matrices are in eight bits."""
+    return all(value.dtype == np.int8 for value in weights.values() if value.ndim == 2)
+
+
 def is_scale(weights: Weights, name: str) -> bool:
     """Return whether an array holds the scales of another one."""
     return name.endswith(SCALE) and name.removesuffix(SCALE) in weights

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ensemble_deid.features.columns import line_labels
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.grid import cells_of_tokens, table_cells
+from ensemble_deid.note.text_tables import cells_of_tokens, table_cells
 from ensemble_deid.note.tokens import tokenize
 
 BOARD = """\
@@ -36,6 +36,7 @@ def test_cells_between_blanks_belong_to_the_column_where_most_cells_begin() -> N
     assert found["name"] == ["NAME", "BLEVINS, H", "LOONEY, ARTI", "FIELDS-O'QUINN, K 22"]
     assert found["md"] == ["MD", "LAW", "VAN", "VAN"]
     assert found["rn"] == ["RN", "TS", "TS", "RP"]
+    assert columns(BOARD.replace("\n", "   \r\n")) == found
     # What comes before an empty line, and a line without cells, are not of the table.
     assert not {"3 LAUREL", "L303"} & {text for texts in found.values() for text in texts}
 

@@ -100,7 +100,7 @@ def _tables(text: str) -> Iterator[list[list[_Place]]]:
 
 def _separated(line: str) -> tuple[int, int]:
     """Return what separates the cells of a line, as an index in `_GAPS`, and how often; -1 where nothing does."""
-    stripped = line.strip(" ")
+    stripped = line.strip(" \r")
     for kind, (gap, least) in enumerate(_GAPS):
         if (count := len(gap.findall(stripped))) >= least:
             return kind, count
