@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ _KINDS: Mapping[str, str] = {
 _METADATA = "__metadata__"
 _MOST_HEADER = 10_000_000
 _HEAD = 8
+_STEP = 32
+"""Of so many strings the first one's head is kept."""
+_MOST_HEADS = 1 << 16
 _MASKS = np.array([2**64 - 2 ** (64 - 8 * size) for size in range(_HEAD + 1)], np.uint64)
 
 
@@ -84,7 +87,7 @@ class StringTable(Sequence[str]):
     """Distinct strings in code point order, in UTF-8.
 
     String k ends at `ends[k]` in `text`, and the next one begins `gap` bytes on.
-    Lookup searches the first eight bytes as a number, then compares the whole string.
+    Lookup searches the first eight bytes as a number, its head, then compares the whole string.
     """
 
     text: NDArray[np.uint8] = field(repr=False)
@@ -117,9 +120,22 @@ class StringTable(Sequence[str]):
         return {f"{name}.text": self.text, f"{name}.ends": self.ends}
 
     @cached_property
-    def heads(self) -> NDArray[np.uint64]:
-        """The first eight bytes of each string as a number, (n,)."""
-        return self._numbers(0, np.arange(len(self.ends)))
+    def _marks(self) -> NDArray[np.uint64]:
+        """The first eight bytes of every `_STEP`th string as a number."""
+        return self._numbers(0, np.arange(0, len(self.ends), _STEP))
+
+    def _bound(self, heads: NDArray[np.uint64], side: Literal["left", "right"]) -> Int64s:
+        """Return what `np.searchsorted` gives for the heads of all strings, (n,)."""
+        if not len(self.ends):
+            return np.zeros(len(heads), dtype=np.int64)
+        block = np.searchsorted(self._marks, heads, side)
+        low, high = np.maximum(block - 1, 0) * _STEP, np.minimum(block * _STEP, len(self.ends))
+        before = np.less if side == "left" else np.less_equal
+        for _ in range(_STEP.bit_length()):
+            middle = (low + high) // 2
+            further = before(self._numbers(0, np.minimum(middle, len(self.ends) - 1)), heads) & (low < high)
+            low, high = np.where(further, middle + 1, low), np.where(further, high, middle)
+        return low
 
     def _numbers(self, offset: int, places: Int64s) -> NDArray[np.uint64]:
         """Return the eight bytes from an offset on of some strings as numbers; a string's end counts as zeros."""
@@ -144,18 +160,26 @@ class StringTable(Sequence[str]):
     @property
     def in_order(self) -> bool:
         """Whether each string is greater than the one before it."""
-        before, offset, numbers = np.arange(max(0, len(self.ends) - 1)), 0, self.heads
-        first, second = numbers[:-1], numbers[1:]
-        sizes = np.diff(self.ends.astype(np.int64), prepend=-self.gap) - self.gap
+        return all(
+            self._is_in_order(np.arange(low, min(low + _MOST_HEADS, len(self.ends) - 1)))
+            for low in range(0, len(self.ends) - 1, _MOST_HEADS)
+        )
+
+    def _is_in_order(self, before: Int64s) -> bool:
+        """Return whether each string after one of the places `before` is greater than that."""
+        sizes, more = (self.ends[places] - self._starts(places) for places in (before, before + 1))
+        offset = 0
         while len(before):
+            first, second = (self._numbers(offset, before + step) for step in (0, 1))
             if (second < first).any():
                 return False
-            before = before[first == second]
+            same = first == second
+            before, sizes, more = before[same], sizes[same], more[same]
             offset += _HEAD
-            if (sizes[before + 1] <= sizes[before])[sizes[before] <= offset].any():
+            longer = sizes > offset
+            if (more <= sizes)[~longer].any():
                 return False
-            before = before[sizes[before] > offset]
-            first, second = (self._numbers(offset, before + step) for step in (0, 1))
+            before, sizes, more = before[longer], sizes[longer], more[longer]
         return True
 
     def find(self, strings: Sequence[str]) -> Int64s:
@@ -164,15 +188,15 @@ class StringTable(Sequence[str]):
         if not len(self.ends) or not strings:
             return found
         encoded, heads = _encoded(strings)
-        low = np.searchsorted(self.heads, heads)
+        low = self._bound(heads, "left")
         first = np.minimum(low, len(self.ends) - 1)
-        begun = self.heads[first] == heads
+        begun = self._numbers(0, first) == heads
         # A short string is the shortest of those with its head, unless it ends in zeros.
         sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
         short = begun & (sizes <= _HEAD) & (self.ends[first] - self._starts(first) == sizes)
         found[short] = first[short]
         rest = np.flatnonzero(begun & ~short)
-        high = np.searchsorted(self.heads, heads[rest], side="right")
+        high = self._bound(heads[rest], "right")
         for place, after in zip(rest.tolist(), high.tolist(), strict=True):
             found[place] = self._between(encoded[place], int(low[place]), after)
         return found
@@ -186,19 +210,20 @@ class StringTable(Sequence[str]):
         """Return false for each prefix whose first eight bytes begin no string, bool (n,)."""
         encoded, first = _encoded(prefixes)
         sizes = np.fromiter((min(len(one), _HEAD) for one in encoded), np.int64, len(encoded))
-        low = np.searchsorted(self.heads, first, side="left")
-        return np.asarray(low < np.searchsorted(self.heads, first | ~_MASKS[sizes], side="right"))
+        return np.asarray(self._bound(first, "left") < self._bound(first | ~_MASKS[sizes], "right"))
 
     def beginning_with(self, prefix: str) -> range:
         """Return the places of the strings that begin with a prefix."""
         encoded = prefix.encode("utf-8", "surrogatepass")
-        head = encoded[:_HEAD]
-        first = int.from_bytes(head.ljust(_HEAD, b"\0"), "big")
-        last = int.from_bytes(head.ljust(_HEAD, b"\xff"), "big")
-        low = int(np.searchsorted(self.heads, np.uint64(first), side="left"))
-        high = int(np.searchsorted(self.heads, np.uint64(last), side="right"))
+        near = self._near(encoded[:_HEAD].ljust(_HEAD, b"\0"), encoded[:_HEAD].ljust(_HEAD, b"\xff"))
         ends = (encoded, encoded + b"\xff" * _HEAD)
-        return range(*(bisect_left(range(len(self.ends)), end, low, high, key=self._bytes) for end in ends))
+        return range(*(bisect_left(range(len(self.ends)), end, near.start, near.stop, key=self._bytes) for end in ends))
+
+    def _near(self, first: bytes, last: bytes) -> range:
+        """Return places that include all strings whose heads lie between two heads, and few more."""
+        heads = np.array([int.from_bytes(head, "big") for head in (first, last)], np.uint64)
+        low, high = self._marks.searchsorted(heads[0]), self._marks.searchsorted(heads[1], "right")
+        return range(max(int(low) - 1, 0) * _STEP, min(int(high) * _STEP, len(self.ends)))
 
     def _bytes(self, place: int) -> bytes:
         start = int(self.ends[place - 1]) + self.gap if place else 0
@@ -208,9 +233,9 @@ class StringTable(Sequence[str]):
         if not isinstance(string, str):
             return False
         encoded = string.encode("utf-8", "surrogatepass")
-        head = np.uint64(int.from_bytes(encoded[:_HEAD].ljust(_HEAD, b"\0"), "big"))
-        low, high = (int(self.heads.searchsorted(head, side)) for side in ("left", "right"))
-        return self._between(encoded, low, high) >= 0
+        head = encoded[:_HEAD].ljust(_HEAD, b"\0")
+        near = self._near(head, head)
+        return self._between(encoded, near.start, near.stop) >= 0
 
     def __len__(self) -> int:
         return len(self.ends)

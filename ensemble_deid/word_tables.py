@@ -1,8 +1,6 @@
 """Public lists of words and phrases from `rules/knowledge`, searched in place, without a Python string for each."""
 
-import gzip
-import io
-import zlib
+import mmap
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -21,17 +19,18 @@ _MOST_WORDS = 100_000
 _LINE_END, _TAB, _ZERO = b"\n\t0"
 
 
-def unzipped(path: Path, data: bytes) -> bytes:
-    """Return the lines of a list, each with its end. Raises RuleError where they are damaged or too many."""
+def mapped_lines(path: Path) -> bytes | mmap.mmap:
+    """Map a list, each of whose lines has its end. Raises OSError, and RuleError where it is damaged or too large."""
+    with path.open("rb") as stream:
+        size = path.stat().st_size
+        if size > _LARGEST:
+            raise RuleError(f"{path}: larger than {_LARGEST:,} bytes")
+        content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
     try:
-        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
-            content = stream.read(_LARGEST + 1)
-        content.decode("utf-8")
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
-        raise RuleError(f"{path}: damaged ({type(error).__name__})") from None
-    if len(content) > _LARGEST:
-        raise RuleError(f"{path}: larger than {_LARGEST:,} bytes")
-    return content if not content or content.endswith(b"\n") else content + b"\n"
+        str(memoryview(content), "utf-8")
+    except UnicodeDecodeError:
+        raise RuleError(f"{path}: not UTF-8") from None
+    return content if not size or content[-1:] == b"\n" else content[:] + b"\n"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +46,7 @@ class WordTable(Mapping[str, int]):
         return cls(words, np.array([bins[word] for word in words], np.uint8))
 
     @classmethod
-    def of_lines(cls, content: bytes, path: Path) -> "WordTable":
+    def of_lines(cls, content: bytes | mmap.mmap, path: Path) -> "WordTable":
         """Read lines of a word, a tab and a bin. Raises RuleError with the line at fault."""
         text = np.frombuffer(content, np.uint8)
         line_ends = np.flatnonzero(text == _LINE_END)
@@ -98,7 +97,7 @@ class PhraseTable:
         return cls(StringTable.of(phrases), longest)
 
     @classmethod
-    def of_lines(cls, content: bytes, *, longest: int) -> "PhraseTable":
+    def of_lines(cls, content: bytes | mmap.mmap, *, longest: int) -> "PhraseTable":
         text = np.frombuffer(content, np.uint8)
         phrases = StringTable(text, np.flatnonzero(text == _LINE_END).astype(np.uint32))
         return cls(phrases if phrases.in_order else StringTable.of(phrases), longest)
@@ -126,8 +125,8 @@ class PhraseTable:
 @lru_cache(maxsize=32)
 def read_word_table(path: Path) -> tuple[WordTable, str]:
     """Read a list of words once, with its SHA-256. Raises OSError, and RuleError with the line at fault."""
-    data = path.read_bytes()
-    return WordTable.of_lines(unzipped(path, data), path), sha256(data).hexdigest()
+    content = mapped_lines(path)
+    return WordTable.of_lines(content, path), sha256(content).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,7 +161,7 @@ def listed_words(name: str) -> ListedWords:
 
     Raises ConfigError where the list cannot be read.
     """
-    path = rules_directory() / "knowledge" / "en" / f"{name}.words.gz"
+    path = rules_directory() / "knowledge" / "en" / f"{name}.words"
     try:
         return ListedWords(read_word_table(path)[0])
     except OSError as error:

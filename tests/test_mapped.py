@@ -31,6 +31,19 @@ def test_strings_are_found_as_in_a_dictionary(strings: list[str], others: list[s
         assert table[found.start : found.stop] == [one for one in expected if one.startswith(prefix)]
 
 
+def test_strings_of_many_blocks_are_found_where_many_have_one_head() -> None:
+    strings = sorted({f"{'sameheads' if k % 3 else 'other'}{k * 37 % 1000:03d}" for k in range(900)})
+    table = StringTable.of(strings)
+    others = ["samehead", "sameheads", "sameheads9999", "a", "zz", *(f"{one}0" for one in strings)]
+    assert table.find([*strings, *others]).tolist() == [*range(len(strings)), *[-1] * len(others)]
+    assert all(one in table for one in strings)
+    assert not any(one in table for one in others)
+    assert table.may_begin_with(["sameheads", "samez", "oth", "p"]).tolist() == [True, False, True, False]
+    for prefix in ("same", "other1", "sameheads99", "x"):
+        found = table.beginning_with(prefix)
+        assert table[found.start : found.stop] == [one for one in strings if one.startswith(prefix)]
+
+
 @settings(max_examples=60)
 @given(st.lists(st.text("a\0", max_size=18), min_size=2, max_size=4))
 def test_strings_out_of_order_are_noticed(strings: list[str]) -> None:

@@ -92,9 +92,7 @@ def _folder(distribution: str) -> Path:
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
-    text = "".join(f"{line}\n" for line in lines)
-    # No time of making in the header: the same content gives the same bytes.
-    write_bytes_atomically(path, gzip.compress(text.encode("utf-8"), 9, mtime=0))
+    write_bytes_atomically(path, "".join(f"{line}\n" for line in lines).encode("utf-8"))
 
 
 def _notice() -> str:

@@ -1,8 +1,8 @@
 """What public lists say of words: names, places, occupations, institutions, English and medical vocabulary.
 
-A folder of `rules/knowledge` holds two kinds of tables, gzipped text in UTF-8, sorted. A word table (`*.words.gz`) has
-a line `word<TAB>bin`, the bin (1 to 9) being the word's frequency on a log scale. A phrase table (`*.phrases.gz`) has
-a phrase a line, its words separated by one blank. Words are lower-cased without accents, and cut as tokens are.
+A folder of `rules/knowledge` holds two kinds of tables, text in UTF-8, sorted. A word table (`*.words`) has a line
+`word<TAB>bin`, the bin (1 to 9) being the word's frequency on a log scale. A phrase table (`*.phrases`) has a phrase a
+line, its words separated by one blank. Words are lower-cased without accents, and cut as tokens are.
 
 A learner that meets in training only names that are on some list trusts the lists too far: new names are often on none.
 So a third of the entries, chosen by a checksum, is hidden while training (`hidden=True`).
@@ -23,9 +23,9 @@ from ensemble_deid.features.table import Column, FeatureTable
 from ensemble_deid.note.folding import unaccented
 from ensemble_deid.note.tokens import TokenTable, first_rows
 from ensemble_deid.parsing import read_text
-from ensemble_deid.word_tables import PhraseTable, WordTable, read_word_table, unzipped
+from ensemble_deid.word_tables import PhraseTable, WordTable, mapped_lines, read_word_table
 
-WORDS, PHRASES = ".words.gz", ".phrases.gz"
+WORDS, PHRASES = ".words", ".phrases"
 PREFIX = "knowledge_"
 NAMES = ("given", "surname", "world_given", "world_surname")
 MEDICINE = ("medical", "drug", "device", "abbreviation")
@@ -66,15 +66,13 @@ def read_knowledge(
     words: dict[str, WordTable] = {}
     phrases: dict[str, PhraseTable] = {}
     hashes: dict[str, str] = {}
-    for path in sorted(path for path in folder.glob("*.gz") if files is None or path.name in files):
-        if path.name.endswith(WORDS):
-            words[path.name.removesuffix(WORDS)], hashes[path.name] = read_word_table(path)
-            continue
-        data = path.read_bytes()
-        hashes[path.name] = hashlib.sha256(data).hexdigest()
-        if path.name.endswith(PHRASES):
-            content = unzipped(path, data)
-            phrases[path.name.removesuffix(PHRASES)] = PhraseTable.of_lines(content, longest=_LONGEST_PHRASE)
+    for path in sorted(path for path in folder.glob("*") if files is None or path.name in files):
+        if path.suffix == WORDS:
+            words[path.stem], hashes[path.name] = read_word_table(path)
+        elif path.suffix == PHRASES:
+            content = mapped_lines(path)
+            hashes[path.name] = hashlib.sha256(content).hexdigest()
+            phrases[path.stem] = PhraseTable.of_lines(content, longest=_LONGEST_PHRASE)
     if not hashes:
         raise RuleError(f"{folder}: the folder holds no knowledge tables")
     for list_name, entries in own:
