@@ -70,6 +70,11 @@ def n_best(
     `sizes` are the steps, tags, likely tags and n.
     """
 
+def find_strings(
+    text: NDArray[np.uint8], ends: NDArray[np.uint32], gap: int, wanted: list[bytes], places: Int64s, /
+) -> None:
+    """Fill `places` as `StringTable._searched` does for strings in order that end at `ends` and have `gap` between."""
+
 def levels() -> list[str]:
     """Return the instructions for `run_layer` that are here, of `amx`, `avx512vnni` and `avx2`, best first."""
 

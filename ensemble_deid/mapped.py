@@ -13,8 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from ensemble_deid.arrays import Flags, Int64s
+from ensemble_deid.arrays import Int64s
+from ensemble_deid.compiled import has_core
 from ensemble_deid.parsing import strict_json
+
+if has_core():
+    from ensemble_deid import _core
 
 _KINDS: Mapping[str, str] = {
     "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4",
@@ -87,7 +91,6 @@ class StringTable(Sequence[str]):
     """Distinct strings in code point order, in UTF-8.
 
     String k ends at `ends[k]` in `text`, and the next one begins `gap` bytes on.
-    Lookup searches the first eight bytes as a number, its head, then compares the whole string.
     """
 
     text: NDArray[np.uint8] = field(repr=False)
@@ -118,24 +121,6 @@ class StringTable(Sequence[str]):
     def to_arrays(self, name: str) -> dict[str, NDArray[Any]]:
         """Return the arrays of a table that `of` made, under names that begin with `name`."""
         return {f"{name}.text": self.text, f"{name}.ends": self.ends}
-
-    @cached_property
-    def _marks(self) -> NDArray[np.uint64]:
-        """The first eight bytes of every `_STEP`th string as a number."""
-        return self._numbers(0, np.arange(0, len(self.ends), _STEP))
-
-    def _bound(self, heads: NDArray[np.uint64], side: Literal["left", "right"]) -> Int64s:
-        """Return what `np.searchsorted` gives for the heads of all strings, (n,)."""
-        if not len(self.ends):
-            return np.zeros(len(heads), dtype=np.int64)
-        block = np.searchsorted(self._marks, heads, side)
-        low, high = np.maximum(block - 1, 0) * _STEP, np.minimum(block * _STEP, len(self.ends))
-        before = np.less if side == "left" else np.less_equal
-        for _ in range(_STEP.bit_length()):
-            middle = (low + high) // 2
-            further = before(self._numbers(0, np.minimum(middle, len(self.ends) - 1)), heads) & (low < high)
-            low, high = np.where(further, middle + 1, low), np.where(further, high, middle)
-        return low
 
     def _numbers(self, offset: int, places: Int64s) -> NDArray[np.uint64]:
         """Return the eight bytes from an offset on of some strings as numbers; a string's end counts as zeros."""
@@ -184,58 +169,58 @@ class StringTable(Sequence[str]):
 
     def find(self, strings: Sequence[str]) -> Int64s:
         """Return the place of each string in the table, -1 where it is not there, int64 (n,)."""
-        found = np.full(len(strings), -1, dtype=np.int64)
-        if not len(self.ends) or not strings:
-            return found
-        encoded, heads = _encoded(strings)
-        low = self._bound(heads, "left")
-        first = np.minimum(low, len(self.ends) - 1)
-        begun = self._numbers(0, first) == heads
-        # A short string is the shortest of those with its head, unless it ends in zeros.
-        sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
-        short = begun & (sizes <= _HEAD) & (self.ends[first] - self._starts(first) == sizes)
-        found[short] = first[short]
-        rest = np.flatnonzero(begun & ~short)
-        high = self._bound(heads[rest], "right")
-        for place, after in zip(rest.tolist(), high.tolist(), strict=True):
-            found[place] = self._between(encoded[place], int(low[place]), after)
+        return np.maximum(self._search(_encoded(strings)), -1)
+
+    def beginning_with(self, prefixes: Sequence[str]) -> tuple[Int64s, Int64s]:
+        """Return for each prefix the first place of a string that begins with it, and that after the last, (n,)."""
+        encoded = _encoded(prefixes)
+        # No byte of UTF-8 is as great as the last one.
+        first, after = (self._search([one + end for one in encoded]) for end in (b"", b"\xff"))
+        return np.where(first < 0, -1 - first, first), -1 - after
+
+    def _search(self, wanted: list[bytes]) -> Int64s:
+        """Return the place of each string; where it is not there, -1 less the number of smaller strings, (n,)."""
+        if not has_core():
+            return self._searched(wanted)
+        places = np.empty(len(wanted), dtype=np.int64)
+        _core.find_strings(self.text, self.ends, self.gap, wanted, places)
+        return places
+
+    def _searched(self, wanted: list[bytes]) -> Int64s:
+        """Return in numpy what `_search` does: the first eight bytes as a number, then the whole string."""
+        heads = np.array(wanted, f"S{_HEAD}").view(">u8").astype(np.uint64)
+        low, high = self._bound(heads, "left"), self._bound(heads, "right")
+        found = -1 - low
+        for k in np.flatnonzero(low < high).tolist():
+            place = bisect_left(range(len(self.ends)), wanted[k], int(low[k]), int(high[k]), key=self._bytes)
+            there = place < high[k] and self._bytes(place) == wanted[k]
+            found[k] = place if there else -1 - place
         return found
 
-    def _between(self, wanted: bytes, low: int, high: int) -> int:
-        """Return the place of a string among those from `low` to before `high`, -1 where it is not there."""
-        place = bisect_left(range(len(self.ends)), wanted, low, high, key=self._bytes)
-        return place if place < high and self._bytes(place) == wanted else -1
+    @cached_property
+    def _marks(self) -> NDArray[np.uint64]:
+        """The first eight bytes of every `_STEP`th string as a number."""
+        return self._numbers(0, np.arange(0, len(self.ends), _STEP))
 
-    def may_begin_with(self, prefixes: Sequence[str]) -> Flags:
-        """Return false for each prefix whose first eight bytes begin no string, bool (n,)."""
-        encoded, first = _encoded(prefixes)
-        sizes = np.fromiter((min(len(one), _HEAD) for one in encoded), np.int64, len(encoded))
-        return np.asarray(self._bound(first, "left") < self._bound(first | ~_MASKS[sizes], "right"))
-
-    def beginning_with(self, prefix: str) -> range:
-        """Return the places of the strings that begin with a prefix."""
-        encoded = prefix.encode("utf-8", "surrogatepass")
-        near = self._near(encoded[:_HEAD].ljust(_HEAD, b"\0"), encoded[:_HEAD].ljust(_HEAD, b"\xff"))
-        ends = (encoded, encoded + b"\xff" * _HEAD)
-        return range(*(bisect_left(range(len(self.ends)), end, near.start, near.stop, key=self._bytes) for end in ends))
-
-    def _near(self, first: bytes, last: bytes) -> range:
-        """Return places that include all strings whose heads lie between two heads, and few more."""
-        heads = np.array([int.from_bytes(head, "big") for head in (first, last)], np.uint64)
-        low, high = self._marks.searchsorted(heads[0]), self._marks.searchsorted(heads[1], "right")
-        return range(max(int(low) - 1, 0) * _STEP, min(int(high) * _STEP, len(self.ends)))
+    def _bound(self, heads: NDArray[np.uint64], side: Literal["left", "right"]) -> Int64s:
+        """Return what `np.searchsorted` gives for the heads of all strings, (n,)."""
+        if not len(self.ends):
+            return np.zeros(len(heads), dtype=np.int64)
+        block = np.searchsorted(self._marks, heads, side)
+        low, high = np.maximum(block - 1, 0) * _STEP, np.minimum(block * _STEP, len(self.ends))
+        before = np.less if side == "left" else np.less_equal
+        for _ in range(_STEP.bit_length()):
+            middle = (low + high) // 2
+            further = before(self._numbers(0, np.minimum(middle, len(self.ends) - 1)), heads) & (low < high)
+            low, high = np.where(further, middle + 1, low), np.where(further, high, middle)
+        return low
 
     def _bytes(self, place: int) -> bytes:
         start = int(self.ends[place - 1]) + self.gap if place else 0
         return self.text[start : int(self.ends[place])].tobytes()
 
     def __contains__(self, string: object) -> bool:
-        if not isinstance(string, str):
-            return False
-        encoded = string.encode("utf-8", "surrogatepass")
-        head = encoded[:_HEAD].ljust(_HEAD, b"\0")
-        near = self._near(head, head)
-        return self._between(encoded, near.start, near.stop) >= 0
+        return isinstance(string, str) and bool(self.find([string])[0] >= 0)
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -251,7 +236,5 @@ class StringTable(Sequence[str]):
         return (text[a:b].decode("utf-8") for a, b in zip(starts, ends, strict=False))
 
 
-def _encoded(strings: Sequence[str]) -> tuple[list[bytes], NDArray[np.uint64]]:
-    """Return strings in UTF-8, and the first eight bytes of each as a number, zeros after its end."""
-    encoded = [string.encode("utf-8", "surrogatepass") for string in strings]
-    return encoded, np.array(encoded, f"S{_HEAD}").view(">u8").astype(np.uint64)
+def _encoded(strings: Sequence[str]) -> list[bytes]:
+    return [string.encode("utf-8", "surrogatepass") for string in strings]

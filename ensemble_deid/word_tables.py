@@ -104,22 +104,17 @@ class PhraseTable:
 
     def by_first_word(self, words: Sequence[str]) -> dict[str, frozenset[tuple[str, ...]]]:
         """Return the phrases that begin with each word, as tuples of words; words that begin none are left out."""
-        possible = self.phrases.may_begin_with([f"{word} " for word in words]) | (self.phrases.find(words) >= 0)
-        found = {words[place]: self._that_begin(words[place]) for place in np.flatnonzero(possible).tolist()}
-        return {word: phrases for word, phrases in found.items() if phrases}
-
-    def _that_begin(self, word: str) -> frozenset[tuple[str, ...]]:
-        """Return the phrases whose first word is `word`, cached by word."""
-        found = self._seen.get(word)
-        if found is None:
-            lines = [word] if word in self.phrases else []
-            longer = self.phrases.beginning_with(f"{word} ")
-            lines += self.phrases[longer.start : longer.stop]
+        found = {word: self._seen[word] for word in words if word in self._seen}
+        new = [word for word in words if word not in found]
+        first, after = self.phrases.beginning_with([f"{word} " for word in new])
+        alone = self.phrases.find(new) >= 0
+        for place in np.flatnonzero(alone | (first < after)).tolist():
+            lines = [*([new[place]] if alone[place] else []), *self.phrases[first[place] : after[place]]]
             split = (tuple(line.split(" ")) for line in lines)
-            found = frozenset(phrase for phrase in split if len(phrase) <= self.longest)
-            if len(self._seen) < _MOST_WORDS:
-                self._seen[word] = found
-        return found
+            found[new[place]] = frozenset(phrase for phrase in split if len(phrase) <= self.longest)
+        if len(self._seen) < _MOST_WORDS:
+            self._seen.update(found)
+        return {word: phrases for word, phrases in found.items() if phrases}
 
 
 @lru_cache(maxsize=32)

@@ -209,3 +209,18 @@ def test_arrays_of_another_type_are_refused(name: str) -> None:
         with pytest.raises(ValueError, match="another type"):
             call(name, sound)
         holder[at] = array
+
+
+def test_strings_that_do_not_fit_are_refused() -> None:
+    text, ends, places = np.frombuffer(b"ann\nbo\n", np.uint8), np.array([3, 6], np.uint32), np.zeros(1, np.int64)
+    core.find_strings(text, ends, 1, [b"bo"], places)
+    assert places.tolist() == [1]
+    for wrong, gap in ((np.array([3, 9], np.uint32), 1), (np.array([6, 3], np.uint32), 1), (ends, 7), (ends, -9)):
+        with pytest.raises(ValueError, match="fit"):
+            core.find_strings(text, wrong, gap, [b"zz"], places)
+    other = (text.view(np.int8), ends, places), (text, ends.astype(np.uint64), places), (text, ends, places[:0])
+    for some, last, found in other:
+        with pytest.raises(ValueError, match="shape"):
+            core.find_strings(some, last, 1, [b"bo"], found)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        core.find_strings(text, ends, 1, ["bo"], places)  # type: ignore[list-item]

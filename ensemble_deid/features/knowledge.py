@@ -137,17 +137,14 @@ def _matches(
     codes = np.zeros(len(words), dtype=np.int64)
     by_first_word = phrases.by_first_word(list(dict.fromkeys(words)))
     ends = iter(bounds[1:])
-    end = next(ends, 0)
-    row = 0
-    while row < len(words):
+    end = after = 0
+    for row in [row for row, word in enumerate(words) if word in by_first_word]:
         while row >= end:
             end = next(ends)
-        found = by_first_word.get(words[row])
-        size = _longest(found, words, row, end, hidden) if found else 0
-        if size:
+        if row >= after and (size := _longest(by_first_word[words[row]], words, row, end, hidden)):
+            after = row + size
             codes[row] = 1
-            codes[row + 1 : row + size] = 2
-        row += max(1, size)
+            codes[row + 1 : after] = 2
     return codes
 
 
