@@ -1,7 +1,7 @@
 """Public lists of words and phrases from `rules/knowledge`, searched in place, without a Python string for each."""
 
 import mmap
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from hashlib import sha256
@@ -15,7 +15,7 @@ from ensemble_deid.mapped import StringTable
 from ensemble_deid.resources import rules_directory
 
 _LARGEST = 100_000_000
-_MOST_WORDS = 100_000
+_MOST_WORDS = 10_000
 _LINE_END, _TAB, _ZERO = b"\n\t0"
 
 
@@ -124,40 +124,20 @@ def read_word_table(path: Path) -> tuple[WordTable, str]:
     return WordTable.of_lines(content, path), sha256(content).hexdigest()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ListedWords(Set[str]):
-    """The words of a public list; what was asked for is kept."""
-
-    table: WordTable = field(repr=False)
-    _seen: dict[str, bool] = field(default_factory=dict, init=False, repr=False)
-
-    @classmethod
-    def _from_iterable(cls, words: Iterable[str]) -> frozenset[str]:  # type: ignore[override]
-        return frozenset(words)
-
-    def __contains__(self, word: object) -> bool:
-        found = self._seen.get(word)  # type: ignore[call-overload]
-        if found is None:
-            found = word in self.table
-            if len(self._seen) < _MOST_WORDS:
-                self._seen[str(word)] = found
-        return bool(found)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.table)
-
-    def __len__(self) -> int:
-        return len(self.table)
-
-
 @cache
-def listed_words(name: str) -> ListedWords:
-    """Return the words of a public list of `rules/knowledge/en`, such as `english`, without case and accents.
+def listed_words(name: str) -> WordTable:
+    """Return a public list of `rules/knowledge/en`, such as `english`, of words without case and accents.
 
     Raises ConfigError where the list cannot be read.
     """
     path = rules_directory() / "knowledge" / "en" / f"{name}.words"
     try:
-        return ListedWords(read_word_table(path)[0])
+        return read_word_table(path)[0]
     except OSError as error:
         raise ConfigError(f"{path}: the list of words cannot be read ({error.strerror})") from None
+
+
+@lru_cache(maxsize=1 << 14)
+def is_listed(word: str, *lists: str) -> bool:
+    """Return whether a word without case and accents is on one of the public lists. Raises ConfigError as above."""
+    return any(word in listed_words(name) for name in lists)

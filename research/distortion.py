@@ -22,7 +22,7 @@ from ensemble_deid.deidentify.one_pass import finish_together
 from ensemble_deid.errors import DeidError
 from ensemble_deid.keys import Key
 from ensemble_deid.surrogates.medicine import is_drug
-from ensemble_deid.word_tables import listed_words
+from ensemble_deid.word_tables import is_listed
 from research.span_completion import drawn
 
 SCORES = (0.0, 0.001, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -68,8 +68,8 @@ def form_of(text: str, start: int, end: int) -> str:
     if is_drug(run):
         return MEDICAL
     word = run.casefold()
-    named = word in listed_words("given") or word in listed_words("surname")
-    return MEDICAL if word in listed_words("medical") and not named else ORDINARY
+    named = is_listed(word, "given", "surname")
+    return MEDICAL if is_listed(word, "medical") and not named else ORDINARY
 
 
 def measure(gold: Sequence[Document], predicted: Sequence[Document], min_score: float) -> Distortion:

@@ -17,7 +17,7 @@ from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.note.digits import percent
 from ensemble_deid.note.folding import unaccented
 from ensemble_deid.note.overlaps import Covered
-from ensemble_deid.word_tables import listed_words
+from ensemble_deid.word_tables import is_listed
 
 _RUN = re.compile(r"[^\W\d_]+|\d+")
 DRUG = "drug"
@@ -35,11 +35,11 @@ def class_of(text: str, start: int, end: int) -> str:
         return ORDINAL if _ORDINAL.match(text, start) else NUMBER
     word = unaccented(run.lower())
     for name in _LISTED:
-        if word in listed_words(name):
+        if is_listed(word, name):
             return name
     if _WARD.match(run):
         return WARD
-    return NAME if word in listed_words("given") or word in listed_words("surname") else OTHER
+    return NAME if is_listed(word, "given", "surname") else OTHER
 
 
 def counted(gold: Sequence[Document], found: Sequence[Document]) -> Iterator[tuple[str, bool]]:

@@ -134,7 +134,8 @@ def refilled_names(note: Document, rng: np.random.Generator) -> list[Edit]:
 @cache
 def surnames_that_are_words() -> tuple[str, ...]:
     """Return the English words that are surnames, too, in lower case."""
-    return tuple(sorted(word for word in listed_words("english") & listed_words("surname") if word.isalpha()))
+    both = set(listed_words("english")).intersection(listed_words("surname"))
+    return tuple(sorted(filter(str.isalpha, both)))
 
 
 def _surname(rng: np.random.Generator) -> str:

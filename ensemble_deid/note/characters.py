@@ -14,7 +14,7 @@ import regex
 
 from ensemble_deid.note.folding import ALIKE, INVISIBLE, look_alikes, visible
 from ensemble_deid.note.markup import Change
-from ensemble_deid.word_tables import listed_words
+from ensemble_deid.word_tables import is_listed
 
 _STYLED = regex.compile(
     r"[\uff01-\uff5e\uffe0-\uffee\U0001d400-\U0001d7ff\ufb00-\ufb06\u2102-\u2138\u2145-\u2149\u2160-\u217f\u2460-\u24ff"
@@ -128,7 +128,7 @@ _LEAST_WORD = 3
 
 
 def _is_listed(word: str, lists: Sequence[str] = _LISTS) -> bool:
-    return any(word.lower() in listed_words(name) for name in lists)
+    return is_listed(word.lower(), *lists)
 
 
 def _vote(before: str, after: str) -> int:
@@ -300,6 +300,7 @@ def _in_word(match: re.Match[str]) -> Iterator[Change]:
         yield from ((digit.start(), digit.end(), _LETTER_OF[digit[0]]) for digit in found)
 
 
+@lru_cache(maxsize=8192)
 def _repair(word: str, lists: tuple[str, ...]) -> tuple[Change, ...]:
     """Return the changes that turn an unlisted word into a listed one, if any do."""
     if _DOUBTFUL.search(word) is None or _is_listed(word):

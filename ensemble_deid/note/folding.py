@@ -1,8 +1,10 @@
 """One spelling for strings that are compared; `reading.py` does the same to whole notes, with a map of offsets."""
 
+import json
 import unicodedata
 from collections.abc import Mapping
 from functools import cache, lru_cache
+from importlib.resources import files
 
 import regex
 
@@ -82,11 +84,11 @@ def match_case(original: str, value: str) -> str:
 @cache
 def look_alikes() -> Mapping[int, str]:
     """Map letters of other scripts to the Latin letter that they look like (Unicode TS 39, confusable_homoglyphs)."""
-    from confusable_homoglyphs.confusables import confusables_data  # only texts with other scripts need it
-
+    # Not its module, which would keep all of the table.
+    confusables = json.loads((files("confusable_homoglyphs") / "confusables.json").read_bytes())
     # Missing in the table: ka and kappa.
     found = {0x43A: "k", 0x3BA: "k"}
-    for character, alike in confusables_data.items():
+    for character, alike in confusables.items():
         if len(character) != 1 or character.isascii() or not character.isalpha():
             continue
         if "LATIN" in unicodedata.name(character, ""):

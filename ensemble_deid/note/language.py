@@ -12,7 +12,7 @@ from functools import cache
 from types import MappingProxyType
 
 from ensemble_deid.note.document import Document
-from ensemble_deid.word_tables import listed_words
+from ensemble_deid.word_tables import is_listed
 
 NAMES: Mapping[str, str] = MappingProxyType(
     {
@@ -210,16 +210,17 @@ class EnglishWords:
     long_lacking: int
 
 
+_ENGLISH_LISTS, _NAME_LISTS = ("english", "medical", "abbreviation", "drug"), ("given", "surname")
+
+
 def english_words(text: str) -> EnglishWords:
     """Count the words of a text that English has and lacks. Raises ConfigError where the lists are not installed."""
-    tables = [listed_words(name) for name in ("english", "medical", "abbreviation", "drug")]
-    given, surname = listed_words("given"), listed_words("surname")
     capitals = text.isupper()
     found = {match[0] for match in _WORD.finditer(text) if len(match[0]) >= _LEAST_LETTERS}
     words = {word.lower() for word in found}
     small = {word.lower() for word in found if capitals or not word[0].isupper()}
-    listed = {word for word in words - _NOT_ENGLISH if any(word in table for table in tables)}
-    lacking = {word for word in words - listed if word in _NOT_ENGLISH or (word not in given and word not in surname)}
+    listed = {word for word in words - _NOT_ENGLISH if is_listed(word, *_ENGLISH_LISTS)}
+    lacking = {word for word in words - listed if word in _NOT_ENGLISH or not is_listed(word, *_NAME_LISTS)}
     return EnglishWords(
         words=len(words),
         listed=len(listed),

@@ -12,7 +12,7 @@ from functools import cache
 from statistics import median
 
 from ensemble_deid.note.markup import Change
-from ensemble_deid.word_tables import listed_words
+from ensemble_deid.word_tables import is_listed
 
 _SEPARATORS = " \n.·•∙‧-_*~|+"
 _LEAST_SHOWN, _LEAST_CAPITALS = 4, 6
@@ -250,9 +250,9 @@ def lower_case(text: str) -> list[Change]:
 def _usual(word: str, *, before: str, begins: bool) -> str:
     if begins or word in _TITLES or word in _CALENDAR or before in _TITLES:
         return word.capitalize()
-    if word in listed_words("english") or word in listed_words("medical"):
+    if is_listed(word, "english", "medical"):
         return word
-    if len(word) <= _SHORT and word not in listed_words("given") and word not in listed_words("surname"):
+    if len(word) <= _SHORT and not is_listed(word, "given", "surname"):
         return word.upper()
     return word.capitalize()
 

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 
-from ensemble_deid.word_tables import listed_words
+from ensemble_deid.word_tables import is_listed
 
 Change = tuple[int, int, str]
 
@@ -139,7 +139,7 @@ def _words_in(match: re.Match[str]) -> list[tuple[int, int]] | None:
 
 def _is_known(attribute: str) -> bool:
     """Whether the name of an attribute is HTML's, or an English word as in `<dose unit="mg">`: nobody's name."""
-    return attribute.lower() in _KNOWN or (attribute.islower() and attribute in listed_words("english"))
+    return attribute.lower() in _KNOWN or (attribute.islower() and is_listed(attribute, "english"))
 
 
 def _is_layout(value: str) -> bool:

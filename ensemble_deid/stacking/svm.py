@@ -1,6 +1,7 @@
 """The final estimator: an RBF-kernel support vector machine, trained by LIBSVM and kept as plain arrays."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from ensemble_deid.errors import ModelError, needs_extra
 from ensemble_deid.mapped import MappedArrays, to_file_bytes
 from ensemble_deid.parsing import strict_json
 
-_ROWS = 96
-"""Few enough rows that their distances to all support vectors stay in the processor's cache."""
+_ROWS, _VECTORS = 96, 1024
+"""Few enough rows and support vectors that the distances between them stay in the processor's cache."""
 _BOUND = 3.0
 """Standardised features are clipped to this many standard deviations."""
 _LEAST_SLOPE = 1e-3
@@ -48,7 +49,14 @@ class Svm:
     _norms: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_norms", (self.vectors.astype(np.float64) ** 2).sum(axis=1))
+        norms = [(vectors**2).sum(axis=1) for _, vectors in self._in_blocks()]
+        object.__setattr__(self, "_norms", np.concatenate([np.zeros(0), *norms]))
+
+    def _in_blocks(self) -> Iterator[tuple[slice, Floats]]:
+        """Yield the support vectors in double precision: those of a file stay mapped, in its precision."""
+        for low in range(0, len(self.vectors), _VECTORS):
+            part = slice(low, low + _VECTORS)
+            yield part, self.vectors[part].astype(np.float64, copy=False)
 
     @classmethod
     def fit(cls, features: Floats, correct: Flags, settings: SvmSettings) -> "Svm":
@@ -86,19 +94,18 @@ class Svm:
     def decision_function(self, features: Floats) -> Floats:
         """Return the decision function of each row, (n,): positive means correct."""
         out = np.full(len(features), self.intercept)
-        if not len(self.weights):
-            return out
-        # Those of a file stay mapped, in its precision: processes share them.
-        vectors = self.vectors.astype(np.float64, copy=False).T
-        for low in range(0, len(features), _ROWS):
-            rows = self.standardised(features[low : low + _ROWS])
-            kernel = row_products(rows, vectors)
-            kernel *= -2
-            kernel += (rows**2).sum(axis=1)[:, None] + self._norms
-            np.maximum(kernel, 0.0, out=kernel)
-            kernel *= -self.settings.gamma
-            np.exp(kernel, out=kernel)
-            out[low : low + _ROWS] += np.einsum("nv,v->n", kernel, self.weights)
+        rows = self.standardised(features)
+        for part, vectors in self._in_blocks():
+            norms, weights = self._norms[part], self.weights[part]
+            for low in range(0, len(rows), _ROWS):
+                own = rows[low : low + _ROWS]
+                kernel = row_products(own, vectors.T)
+                kernel *= -2
+                kernel += (own**2).sum(axis=1)[:, None] + norms
+                np.maximum(kernel, 0.0, out=kernel)
+                kernel *= -self.settings.gamma
+                np.exp(kernel, out=kernel)
+                out[low : low + _ROWS] += np.einsum("nv,v->n", kernel, weights)
         return out
 
     def standardised(self, features: Floats) -> Floats:

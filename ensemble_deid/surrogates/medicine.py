@@ -5,7 +5,7 @@ from functools import cache
 
 from ensemble_deid.note.labels import CATEGORY_OF_TYPE
 from ensemble_deid.surrogates.lists import plain_list
-from ensemble_deid.word_tables import listed_words
+from ensemble_deid.word_tables import is_listed
 
 AROUND = 120
 """Characters on either side that tell what a span is."""
@@ -151,18 +151,18 @@ def _is_plain(text: str, kind: str, around: str) -> bool:
     if not words or initials or any(map(str.isdecimal, text)):
         return False
     folded = [word.casefold() for word in words]
-    ordinary = all(word in listed_words("english") or word in listed_words("medical") for word in folded)
+    ordinary = all(is_listed(word, "english", "medical") for word in folded)
     if ordinary and text.islower() and any(map(str.isupper, around)):
         return True
     if ordinary and kind in _PEOPLE:
         return not any(map(_is_name, folded))
     # A place is named by ordinary words, too (`Lakeside`): here medical vocabulary alone tells.
-    medical = all(word in listed_words("medical") and word not in listed_words("english") for word in folded)
+    medical = all(is_listed(word, "medical") and not is_listed(word, "english") for word in folded)
     return medical and not any(map(_is_name, folded))
 
 
 def _is_name(word: str) -> bool:
-    return word in listed_words("given") or word in listed_words("surname")
+    return is_listed(word, "given", "surname")
 
 
 @cache

@@ -20,7 +20,7 @@ from ensemble_deid.word_tables import listed_words
 @cache
 def ordinary_words() -> frozenset[str]:
     """Read the lists once. Raises ConfigError where the installation lacks them."""
-    return frozenset(listed_words("english") | listed_words("medical"))
+    return frozenset(listed_words("english")).union(listed_words("medical"))
 
 
 # Words at an edit distance of one, found by look-ups instead of comparisons.
