@@ -26,6 +26,7 @@ _KINDS: Mapping[str, str] = {
 }  # fmt: skip
 _METADATA = "__metadata__"
 _MOST_HEADER = 10_000_000
+_ALIGNED = 64
 _HEAD = 8
 _STEP = 32
 """Of so many strings the first one's head is kept."""
@@ -80,10 +81,20 @@ def _array(data: bytes | mmap.mmap, begin: int, dtype: str, shape: list[int], da
     return np.frombuffer(data, kind, count=count, offset=begin + low).reshape(shape) if count else np.zeros(shape, kind)
 
 
-def to_file_bytes(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None) -> bytes:
-    """Return the bytes of a safetensors file; the same arrays give the same bytes."""
+def to_file_bytes(
+    arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None, *, aligned: bool = False
+) -> bytes:
+    """Return the bytes of a safetensors file; the same arrays give the same bytes.
+
+    With `aligned` they begin at a multiple of 64 bytes, each if all are multiples of 64 bytes long.
+    """
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    return bytes(save(contiguous, metadata=dict(metadata or {}) or None))
+    found = bytes(save(contiguous, metadata=dict(metadata or {}) or None))
+    if not aligned:
+        return found
+    begin = _HEAD + int.from_bytes(found[:_HEAD], "little")
+    blanks = -begin % _ALIGNED
+    return (begin - _HEAD + blanks).to_bytes(_HEAD, "little") + found[_HEAD:begin] + b" " * blanks + found[begin:]
 
 
 @dataclass(frozen=True, eq=False)

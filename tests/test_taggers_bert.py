@@ -32,6 +32,7 @@ from ensemble_deid.taggers.transformer.arrays import (
 )
 from ensemble_deid.taggers.transformer.compiled_layer import NORMS, CompiledLayer
 from ensemble_deid.taggers.transformer.network import EncoderClassifier, TorchClassifier, build_encoder
+from ensemble_deid.taggers.transformer.packing import pack, pack_layers, unpack, unpack_layers
 from ensemble_deid.taggers.transformer.quantisation import dequantise, quantise
 from ensemble_deid.taggers.transformer.scoring import Windows
 from ensemble_deid.taggers.transformer.tagger import TransformerTagger
@@ -42,6 +43,7 @@ if has_core():
 
     LEVELS = _core.levels()
 needs_core = pytest.mark.skipif(not LEVELS, reason="neither AVX-512 VNNI nor AVX2 here, or no core")
+WORDS = "encoder.embeddings.word_embeddings.weight"
 SIZES = {
     "vocab_size": 50,
     "hidden_size": 64,
@@ -153,11 +155,40 @@ def test_the_core_refuses_what_does_not_fit() -> None:
             changed = (*layer._weights[:k], less, *layer._weights[k + 1 :])
             with pytest.raises(ValueError, match=r"array|of this size"):
                 _core.run_layer(state[0], changed, 2, 1e-12, LEVELS[0])
-    for shape in ((17, 16), (16, 17)):
-        with pytest.raises(ValueError, match="multiple of 16"):
-            _core.pack(np.zeros(shape, dtype=np.int8), np.zeros((1, 2000), dtype=np.int8))
-    with pytest.raises(ValueError, match="array"):
-        _core.pack(np.zeros((16, 16), dtype=np.int8), np.zeros((1, 1279), dtype=np.int8))
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (64, 32), (80, 48), (192, 64)])
+def test_packed_weights_lie_as_the_core_reads_them(shape: tuple[int, int]) -> None:
+    matrix = np.random.default_rng(1).integers(-127, 128, shape).astype(np.int8)
+    packed = pack(matrix)
+    outputs, inputs = shape
+    assert packed.shape == (-(-outputs // 64), 64 * inputs + 256)
+    for output in range(outputs):
+        group = packed[output // 64]
+        for place in range(inputs):
+            assert group[place // 4 * 256 + output % 64 * 4 + place % 4] == matrix[output, place]
+        at = 64 * inputs + output % 64 * 4
+        assert int.from_bytes(group[at : at + 4].tobytes(), "little", signed=True) == matrix[output].astype(int).sum()
+    assert np.array_equal(unpack(packed, outputs), matrix)
+
+
+def test_layers_are_packed_whole_or_not_at_all(both: tuple[EncoderClassifier, dict[str, Any]]) -> None:
+    network, config = both
+    stored = quantise(TorchClassifier(network, torch.device("cpu")).weights)
+    packed, shapes = pack_layers(stored), classifier_shapes(config, 7, [3, 4])
+    check_stored(packed, shapes)
+    back = unpack_layers(packed)
+    assert back.keys() == stored.keys()
+    assert all(np.array_equal(back[name], one) for name, one in stored.items())
+    assert pack_layers(packed).keys() == packed.keys() != stored.keys()
+    assert np.array_equal(ArrayClassifier(packed, config).weights[WORDS], stored[WORDS])
+    in_single = dequantise(stored)
+    assert pack_layers(in_single).keys() == in_single.keys()
+    for name in packed:
+        if ".packed." in name:
+            for wrong in ({**packed, name: packed[name][:, 1:]}, {k: one for k, one in packed.items() if k != name}):
+                with pytest.raises(ValueError, match="another network"):
+                    check_stored(wrong, shapes)
 
 
 @needs_core

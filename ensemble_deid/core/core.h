@@ -25,7 +25,6 @@ PyObject *core_likely_tags(PyObject *module, PyObject *args);
 PyObject *core_n_best(PyObject *module, PyObject *args);
 /* encoder.c */
 PyObject *core_levels(PyObject *module, PyObject *unused);
-PyObject *core_pack(PyObject *module, PyObject *arguments);
 PyObject *core_run_layer(PyObject *module, PyObject *arguments);
 /* strings.c */
 PyObject *core_find_strings(PyObject *module, PyObject *arguments);

@@ -31,39 +31,6 @@ static int level_of(const char *name)
     return k;
 }
 
-PyObject *core_pack(PyObject *module, PyObject *arguments)
-{
-    (void)module;
-    PyObject *given, *to;
-    Py_buffer weights, packed;
-    Py_ssize_t shape[2] = {-1, -1};
-    if (!PyArg_ParseTuple(arguments, "OO", &given, &to) || take_array(given, &weights, 'b', 2, shape, 0) < 0)
-        return NULL;
-    size_t outputs = shape[0], inputs = shape[1];
-    Py_ssize_t wanted[2] = {GROUPS(outputs), GROUP_BYTES(inputs)};
-    int fits = outputs % STEP == 0 && inputs % STEP == 0 && inputs <= MOST_INPUTS;
-    if (!fits)
-        PyErr_SetString(PyExc_ValueError, "the matrix has not a multiple of 16 rows and columns");
-    if (!fits || take_array(to, &packed, 'b', 2, wanted, 1) < 0) {
-        PyBuffer_Release(&weights);
-        return NULL;
-    }
-    memset(packed.buf, 0, packed.len);
-    for (size_t n = 0; n < outputs; n++) {
-        const int8_t *row = (const int8_t *)weights.buf + n * inputs;
-        int8_t *group = (int8_t *)packed.buf + n / GROUP * GROUP_BYTES(inputs) + n % GROUP * 4;
-        int32_t sum = 0;
-        for (size_t k = 0; k < inputs; k++) {
-            sum += row[k];
-            group[k / 4 * 4 * GROUP + k % 4] = row[k];
-        }
-        memcpy(group + inputs * GROUP, &sum, 4);
-    }
-    PyBuffer_Release(&packed);
-    PyBuffer_Release(&weights);
-    Py_RETURN_NONE;
-}
-
 /* Take an array into the next of the views; 0 where it does not fit. */
 static int take(PyObject *object, Py_buffer **next, char type, int dimensions, Py_ssize_t first, Py_ssize_t second)
 {

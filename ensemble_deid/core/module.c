@@ -66,7 +66,6 @@ static PyMethodDef methods[] = {
     {"likely_tags", core_likely_tags, METH_VARARGS, NULL},
     {"n_best", core_n_best, METH_VARARGS, NULL},
     {"levels", core_levels, METH_NOARGS, NULL},
-    {"pack", core_pack, METH_VARARGS, NULL},
     {"run_layer", core_run_layer, METH_VARARGS, NULL},
     {"find_strings", core_find_strings, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

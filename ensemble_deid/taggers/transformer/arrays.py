@@ -22,7 +22,8 @@ from ensemble_deid.taggers.layers import (
     single,
     under,
 )
-from ensemble_deid.taggers.transformer.compiled_layer import NORMS, CompiledLayer, matrices
+from ensemble_deid.taggers.transformer.compiled_layer import NORMS, CompiledLayer
+from ensemble_deid.taggers.transformer.packing import PARTS, packed_shapes, unpack_layer, unpack_layers
 from ensemble_deid.taggers.transformer.pieces import CASES, GAPS
 from ensemble_deid.taggers.transformer.quantisation import SCALE, dequantise, in_eight_bits, is_scale, restored
 from ensemble_deid.taggers.transformer.scoring import Windows
@@ -81,12 +82,12 @@ def classifier_shapes(config: Mapping[str, Any], n_tags: int, sizes: Sequence[in
 
 
 class ArrayClassifier:
-    """A fine-tuned BERT that scores the tags of pieces. `weights` stay as they were stored."""
+    """A fine-tuned BERT that scores the tags of pieces. Weights stay as they were stored, packed or not."""
 
     device = "cpu"
 
     def __init__(self, weights: Weights, config: Mapping[str, Any]) -> None:
-        self.weights = weights
+        self._stored = weights
         self._heads = int(config["num_attention_heads"])
         rows = (f"{_EMBEDDINGS}.word_embeddings.weight", "encoder.pooler.", "encoder.encoder.")
         whole = dequantise({name: value for name, value in weights.items() if not name.startswith(rows)})
@@ -103,11 +104,16 @@ class ArrayClassifier:
         self.arithmetic = in_numpy if kind is _Layer else COMPILED
         self._scores = Linear(under(whole, "scores"))
 
+    @property
+    def weights(self) -> Weights:
+        """The weights by the names of the library, none packed."""
+        return unpack_layers(self._stored)
+
     def score(self, windows: Windows) -> Array:
         """Return the score of every tag at every piece, (batch, pieces, tags)."""
         size, time = windows.ids.shape
         # (batch, pieces, width)
-        state: Array = restored(self.weights, self._pieces, windows.ids)
+        state: Array = restored(self._stored, self._pieces, windows.ids)
         state += look_up(self._small["case.weight"], windows.case)
         state += look_up(self._small["gap.weight"], windows.gap)
         for k in range(windows.features.shape[2]):
@@ -149,7 +155,7 @@ class _Layer:
     def __init__(self, weights: Weights, heads: int, eps: float) -> None:
         self._heads = heads
         rounds = in_eight_bits(weights)
-        parts = matrices(weights if rounds else dequantise(weights))
+        parts = _matrices(unpack_layer(weights) if rounds else dequantise(weights))
         self._looks, self._seen, self._inner, self._outer = (RoundedLinear(p) if rounds else Linear(p) for p in parts)
         self._first, self._second = (LayerNorm(under(weights, f"{name}.LayerNorm"), eps=eps) for name in NORMS)
 
@@ -168,7 +174,14 @@ class _Layer:
             rows[block] = self._second(found)
 
 
+def _matrices(layer: Weights) -> list[Weights]:
+    """Return the four matrices of a layer with their biases and scales."""
+    parts = [[under(layer, name) for name in names] for names in PARTS.values()]
+    return [{end: np.concatenate([one[end] for one in joined]) for end in joined[0]} for joined in parts]
+
+
 def check_stored(weights: Weights, expected: Mapping[str, tuple[int, ...]]) -> None:
     """Raise ValueError unless stored weights, and the scales of those in eight bits, have the shapes expected."""
+    expected = packed_shapes(expected, weights)
     scales = {name: expected[name.removesuffix(SCALE)][:1] for name in weights if is_scale(weights, name)}
     check_shapes(weights, {**expected, **scales})

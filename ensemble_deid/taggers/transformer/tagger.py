@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
-from safetensors.numpy import load, save
 from tokenizers import Tokenizer
 
 from ensemble_deid.arrays import Floats
 from ensemble_deid.config import TransformerConfig
 from ensemble_deid.errors import ConfigError, ModelError, needs_extra
 from ensemble_deid.features.batch import Batch
+from ensemble_deid.mapped import to_file_bytes
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.parsing import strict_json
 from ensemble_deid.reproducible import one_thread
@@ -20,9 +20,10 @@ from ensemble_deid.taggers.base import FitOptions, Proposals
 from ensemble_deid.taggers.chain import LinearChain
 from ensemble_deid.taggers.decoding import decode
 from ensemble_deid.taggers.device import described, wants_gpu
-from ensemble_deid.taggers.layers import read_weights
+from ensemble_deid.taggers.layers import Array, Weights, read_weights
 from ensemble_deid.taggers.sequences import chain_proposals, merge_lines
 from ensemble_deid.taggers.transformer.arrays import ArrayClassifier, check_stored, classifier_shapes, is_plain_bert
+from ensemble_deid.taggers.transformer.packing import PACKED, pack_layers, unpack_layers
 from ensemble_deid.taggers.transformer.pieces import CUTS, Cut, Pieces, PieceVocabulary, cut_into_pieces, windows
 from ensemble_deid.taggers.transformer.quantisation import as_stored, quantise
 from ensemble_deid.taggers.transformer.scoring import SpecialPieces, score_pieces
@@ -30,7 +31,8 @@ from ensemble_deid.taggers.transformer.scoring import SpecialPieces, score_piece
 if TYPE_CHECKING:
     from ensemble_deid.taggers.transformer.network import TorchClassifier
 
-WEIGHTS, SETTINGS, TOKENIZER = "transformer.safetensors", "transformer.json", "transformer_tokenizer.json"
+WEIGHTS, LAYERS = "transformer.safetensors", "transformer_layers.safetensors"
+SETTINGS, TOKENIZER = "transformer.json", "transformer_tokenizer.json"
 _NEVER = -50.0
 
 
@@ -116,7 +118,7 @@ class TransformerTagger:
         weights = as_stored(
             self.network.weights, eight_bits=self.config.eight_bit_weights, half=self.config.half_precision_weights
         )
-        (directory / WEIGHTS).write_bytes(save({name: np.ascontiguousarray(one) for name, one in weights.items()}))
+        _write(directory, weights)
         features = {name: list(values) for name, values in self.vocabulary.items()}
         settings = {"encoder": self.encoder_config, "features": features, "cut": self.cut}
         content = json.dumps(settings, ensure_ascii=False, indent=1)
@@ -126,8 +128,8 @@ class TransformerTagger:
     @staticmethod
     def compact_saved(directory: Path) -> None:
         """Rewrite the weights that `save` wrote in eight bits."""
-        path = directory / WEIGHTS
-        path.write_bytes(save(quantise(load(path.read_bytes()))))
+        weights = {name: one.copy() for name, one in unpack_layers(_read(directory)).items()}
+        _write(directory, quantise(weights))
 
     @classmethod
     def load(cls, directory: Path, *, scheme: TagScheme, config: TransformerConfig, device: str) -> Self:
@@ -145,7 +147,7 @@ class TransformerTagger:
                 name: {value: k for k, value in enumerate(values, 1)} for name, values in settings["features"].items()
             }
             tokenizer = Tokenizer.from_str((directory / TOKENIZER).read_text(encoding="utf-8"))
-            weights = read_weights(directory / WEIGHTS)
+            weights = _read(directory)
             sizes = [len(values) + 1 for values in vocabulary.values()]
             network: ArrayClassifier | TorchClassifier
             if is_plain_bert(encoder_config) and not gpu:
@@ -156,7 +158,7 @@ class TransformerTagger:
                     from ensemble_deid.taggers.transformer.network import TorchClassifier as OfTorch
 
                 network = OfTorch.from_weights(
-                    weights, encoder_config, len(scheme.tags), sizes, device="cuda" if gpu else "cpu"
+                    unpack_layers(weights), encoder_config, len(scheme.tags), sizes, device="cuda" if gpu else "cpu"
                 )
         except (OSError, ConfigError):
             raise
@@ -171,6 +173,22 @@ class TransformerTagger:
             vocabulary=vocabulary,
             network=network,
         )
+
+
+def _write(directory: Path, weights: Weights) -> None:
+    """Write packed layers to a file of their own, so that each begins at a multiple of 64 bytes."""
+    packed = pack_layers(weights)
+    layers = {name: one for name, one in packed.items() if f".{PACKED}." in name}
+    (directory / WEIGHTS).write_bytes(to_file_bytes({name: packed[name] for name in packed.keys() - layers}))
+    (directory / LAYERS).unlink(missing_ok=True)
+    if layers:
+        (directory / LAYERS).write_bytes(to_file_bytes(layers, aligned=True))
+
+
+def _read(directory: Path) -> dict[str, Array]:
+    weights = read_weights(directory / WEIGHTS)
+    path = directory / LAYERS
+    return {**weights, **read_weights(path)} if path.is_file() else weights
 
 
 _ROBERTA = {"[UNK]": "<unk>", "[CLS]": "<s>", "[SEP]": "</s>", "[PAD]": "<pad>"}
