@@ -78,13 +78,14 @@ def load_model(
     manifest, config, names = _chosen(directory, device=device, trust=trust, submodels=submodels)
     scheme = TagScheme(manifest.labels)
     try:
+        # First what is parsed and not kept as Python objects: those of the extractor take its room.
+        taggers: Mapping[str, Tagger] = {
+            name: load_submodel(name, directory, scheme=scheme, config=config) for name in names
+        }
         added = load_added_patterns(directory, manifest)
         candidates, enforced = (added and added.where(enforced=which) for which in (False, True))
         extractor = _load_feature_extractor(directory, manifest, config, candidates)
         check_proposer(directory, candidates, names)
-        taggers: Mapping[str, Tagger] = {
-            name: load_submodel(name, directory, scheme=scheme, config=config) for name in names
-        }
         stacker = Stacker.load(directory, variant=variant_name(config.submodels, names))
         inclusion = load_inclusion_list(directory, manifest)
     except (ModelError, RuleError) as error:

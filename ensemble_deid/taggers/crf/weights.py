@@ -8,14 +8,13 @@ hashed, so no two collide.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.arrays import Floats, Int64s
+from ensemble_deid.arrays import Floats, Int32s, Int64s
 from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.features.table import Column
 from ensemble_deid.features.windows import Window, parse_windows
@@ -58,23 +57,16 @@ class WindowWeights:
 class CrfWeights:
     """Labels, the values of each column, weights by window, and transitions (labels, labels).
 
-    `counts` (attributes,) says how many of the weights in `weight`, for the labels in `label`, each attribute has.
+    Those of attribute k begin at `begins[k]` in `weight`, for the labels in `label`; `begins` is (attributes + 1,).
     """
 
     labels: tuple[str, ...]
     columns: Mapping[str, StringTable] = field(repr=False)
     windows: Mapping[str, WindowWeights] = field(repr=False)
-    counts: NDArray[Any] = field(repr=False)
+    begins: Int32s = field(repr=False)
     label: NDArray[Any] = field(repr=False)
     weight: NDArray[Any] = field(repr=False)
     transitions: Floats = field(repr=False)
-
-    @cached_property
-    def begins(self) -> NDArray[np.int32]:
-        """Where the weights of each attribute begin, (attributes + 1,)."""
-        begins = np.zeros(len(self.counts) + 1, dtype=np.int32)
-        np.cumsum(self.counts, out=begins[1:])
-        return begins
 
     @classmethod
     def of_crfsuite(cls, read: CrfsuiteWeights) -> "CrfWeights":
@@ -110,7 +102,7 @@ class CrfWeights:
             read.labels,
             columns,
             found,
-            counts=counts.astype(small),
+            begins=np.cumsum([0, *counts.tolist()]).astype(np.int32),
             label=read.label_of_weight[at].astype(small),
             weight=read.weight[at],
             transitions=read.transitions,
@@ -125,7 +117,7 @@ class CrfWeights:
             "labels": _text(self.labels),
             "columns": _text(self.columns),
             "windows": _text(self.windows),
-            "counts": self.counts,
+            "begins": self.begins,
             "label": self.label,
             "weight": self.weight,
             "transitions": self.transitions,
@@ -160,13 +152,16 @@ class CrfWeights:
             # A number of a narrower kind would be taken for another.
             if most >= _MOST or (len(keys) and (int(keys[-1]) >= most or most > np.iinfo(keys.dtype).max)):
                 raise ValueError("not a number of a value")
-        counts, label, weight, transitions = (arrays[name] for name in ("counts", "label", "weight", "transitions"))
+        begins, label, weight, transitions = (arrays[name] for name in ("begins", "label", "weight", "transitions"))
         fits = (
             len(windows) == len(names)
-            and counts.shape == (first,)
-            and label.shape == weight.shape == (int(counts.sum()),)
+            and begins.shape == (first + 1,)
+            and begins[0] == 0
+            and not (begins[1:] < begins[:-1]).any()
+            and label.shape == weight.shape == (int(begins[-1]),)
             and transitions.shape == (len(labels), len(labels))
-            and (counts.dtype.kind, transitions.dtype.kind) == ("u", "f")
+            and begins.dtype == np.int32
+            and transitions.dtype.kind == "f"
             and label.dtype in (np.uint8, np.uint16)
             and weight.dtype in (np.float32, np.float64)
             and int(label.max(initial=0)) < max(1, len(labels))
@@ -175,14 +170,14 @@ class CrfWeights:
         )
         if not fits:
             raise ValueError("the parts do not fit each other")
-        return cls(labels, tables, windows, counts=counts, label=label, weight=weight, transitions=transitions)
+        return cls(labels, tables, windows, begins=begins, label=label, weight=weight, transitions=transitions)
 
     def numbers(self, name: str, column: Column) -> Int64s:
         """Return the number of each value of a column, and of what lies beyond, (values + 1,); -1 for unknown ones."""
         return self.columns[name].find([*column.values, BEYOND])
 
     def attributes(self) -> Iterator[str]:
-        """Yield each attribute that has a weight as CRFsuite spells it, in the order of `counts`."""
+        """Yield each attribute that has a weight as CRFsuite spells it, in the order of `begins`."""
         for name, window in self.windows.items():
             tables = [self.columns[part.column] for part in window.windows]
             for key in window.keys.tolist():

@@ -4,7 +4,7 @@ Pretrained word vectors come from the text files of word2vec, GloVe and fastText
 """
 
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from ensemble_deid.arrays import Flags, Int32s, Int64s
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.features.table import Column
+from ensemble_deid.mapped import StringTable
 
 PADDING, UNKNOWN = 0, 1
 LONGEST_WORD = 24
@@ -54,16 +55,53 @@ class Inputs:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class WordIndexes(Mapping[str, int]):
+    """Word -> index, from 2 on, without a Python string for each; `index` (words,) is that of each in the table."""
+
+    table: StringTable = field(repr=False)
+    index: Int32s = field(repr=False)
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> "WordIndexes":
+        """Return the indexes of words in this order. Raises ValueError where one comes twice."""
+        table = StringTable.of(words)
+        if len(table) < len(words):
+            raise ValueError("a word comes twice")
+        index = np.empty(len(words), dtype=np.int32)
+        index[table.find(words)] = np.arange(2, len(words) + 2)
+        return cls(table, index)
+
+    def of_column(self, column: Column) -> Int64s:
+        """Return each token's index."""
+        places = self.table.find(column.values)
+        # The last one is that of place -1.
+        found = np.append(self.index, UNKNOWN)[places]
+        return found[column.codes].astype(np.int64) if len(found) else np.zeros(len(column), dtype=np.int64)
+
+    def __getitem__(self, word: str) -> int:
+        place = int(self.table.find([word])[0])
+        if place < 0:
+            raise KeyError(word)
+        return int(self.index[place])
+
+    def __iter__(self) -> Iterator[str]:
+        return (self.table[place] for place in np.argsort(self.index).tolist())
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Vocabularies:
     """Value -> index, from 2 on, for words (lower-cased), characters and each feature.
 
     `vectors` has the words of pretrained vectors. With `zero_digits` words have 0 for each digit.
     """
 
-    words: dict[str, int]
+    words: WordIndexes
     characters: dict[str, int]
     features: dict[str, dict[str, int]]
-    vectors: dict[str, int] = field(default_factory=dict)
+    vectors: WordIndexes
     zero_digits: bool = False
 
     def sizes(self, n_tags: int) -> Sizes:
@@ -91,12 +129,12 @@ class Vocabularies:
     def from_json(cls, content: dict[str, Any]) -> "Vocabularies":
         """Read what `to_json` gave. Raises ModelError where it is damaged."""
         try:
-            words, characters = _indexed(content["words"]), _indexed(content["characters"])
+            words, characters = WordIndexes.of(content["words"]), _indexed(content["characters"])
             features = {name: _indexed(v) for name, v in content["features"].items()}
             # Models made before there were pretrained vectors say nothing of them.
-            vectors, zero = _indexed(content.get("vectors", ())), bool(content.get("zero_digits", False))
+            vectors, zero = WordIndexes.of(content.get("vectors", ())), bool(content.get("zero_digits", False))
             return cls(words, characters, features, vectors, zero)
-        except (KeyError, TypeError, AttributeError):
+        except (KeyError, TypeError, AttributeError, ValueError):
             raise ModelError("the network's vocabulary is damaged") from None
 
 
@@ -129,15 +167,16 @@ def learn_vocabularies(
     counts = np.bincount(lower.codes, minlength=len(lower.values)).tolist()
     frequent = sorted((-n, word) for word, n in zip(lower.values, counts, strict=True) if n >= min_word_count)
     characters = {character for word in _used(batch, "word") for character in word} | also
-    old = start or Vocabularies({}, {}, {})
+    none = WordIndexes.of(())
+    old = start or Vocabularies(none, {}, {}, none)
     return Vocabularies(
-        _indexed([*old.words, *(word for _, word in frequent if word not in old.words)]),
+        WordIndexes.of([*old.words, *(word for _, word in frequent if word not in old.words)]),
         _indexed([*old.characters, *sorted(characters - set(old.characters))]),
         {
             name: _indexed([*known, *sorted(_used(batch, name) - set(known))])
             for name, known in ((name, old.features.get(name, {})) for name in features)
         },
-        _indexed(vectors or list(old.vectors)),
+        WordIndexes.of(vectors or list(old.vectors)),
         zero_digits,
     )
 
@@ -202,12 +241,12 @@ def encode(batch: Batch, vocabularies: Vocabularies) -> Encoded:
     features = [table[name].lookup(values, unknown=UNKNOWN) for name, values in vocabularies.features.items()]
     counts = np.bincount(lower.codes, minlength=max(1, len(lower.values)))
     return Encoded(
-        words=lower.lookup(vocabularies.words, unknown=UNKNOWN).astype(np.int64),
+        words=vocabularies.words.of_column(lower),
         form=word.codes.astype(np.int64),
         spelling=spelling,
         features=np.stack(features, axis=1).astype(np.int64) if features else np.zeros((len(word), 0), np.int64),
         rare=(counts == 1)[lower.codes],
-        vectors=lower.lookup(vocabularies.vectors, unknown=UNKNOWN).astype(np.int64) if vocabularies.vectors else None,
+        vectors=vocabularies.vectors.of_column(lower) if vocabularies.vectors else None,
     )
 
 
