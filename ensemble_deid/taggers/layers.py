@@ -15,7 +15,7 @@ Array = NDArray[Any]
 Weights = Mapping[str, Array]
 """Arrays by their names in the file."""
 
-_NEVER = np.float32(-1e30)
+_NEVER, _HALF = np.float32(-1e30), np.float32(0.5)
 # erf by a ratio of polynomials in x * x, in Horner's order (as Eigen and XLA compute it), exact to 2e-7.
 _ERF_ABOVE = (
     -2.72614225801306e-10,
@@ -172,17 +172,20 @@ class LstmPair:
         # (2, time, batch, 4 * hidden)
         given = (rows @ self.inputs + self.bias).reshape(2, time, size, 4 * self.hidden)
         out = np.empty((time, 2, size, self.hidden), dtype=np.float32)
-        state, cell = np.zeros_like(out[0]), np.zeros_like(out[0])
+        gates = np.empty((2, size, 4 * self.hidden), dtype=np.float32)
+        state, cell, new = np.zeros_like(out[0]), np.zeros_like(out[0]), np.empty_like(out[0])
         n = self.hidden
+        sigmoids, inward, forget, outward, values = (
+            gates[..., part] for part in (slice(3 * n), slice(n), slice(n, 2 * n), slice(2 * n, 3 * n), slice(3 * n, None))
+        )
         for step in range(time):
-            gates = given[:, step] + state @ self.states
+            np.matmul(state, self.states, out=gates)
+            gates += given[:, step]
             np.tanh(gates, out=gates)
-            sigmoids = gates[..., : 3 * n]
-            sigmoids *= np.float32(0.5)
-            sigmoids += np.float32(0.5)
-            cell *= sigmoids[..., n : 2 * n]
-            cell += sigmoids[..., :n] * gates[..., 3 * n :]
-            np.multiply(sigmoids[..., 2 * n :], np.tanh(cell), out=out[step])
-            state = out[step]
+            sigmoids *= _HALF
+            sigmoids += _HALF
+            cell *= forget
+            cell += np.multiply(inward, values, out=new)
+            state = np.multiply(outward, np.tanh(cell, out=new), out=out[step])
         left, right = out.transpose(1, 2, 0, 3)
         return np.concatenate([left, np.take_along_axis(right, turned, axis=1)], axis=2)
