@@ -75,6 +75,9 @@ def find_strings(
 ) -> None:
     """Fill `places` as `StringTable._searched` does for strings in order that end at `ends` and have `gap` between."""
 
+def strings_in_order(text: NDArray[np.uint8], ends: NDArray[np.uint32], gap: int, /) -> bool:
+    """Return whether each string of such a table is greater than the one before it, and within the text."""
+
 def levels() -> list[str]:
     """Return the instructions for `run_layer` that are here, of `amx`, `avx512vnni` and `avx2`, best first."""
 

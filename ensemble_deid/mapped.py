@@ -156,6 +156,8 @@ class StringTable(Sequence[str]):
     @property
     def in_order(self) -> bool:
         """Whether each string is greater than the one before it."""
+        if has_core():
+            return _core.strings_in_order(self.text, self.ends, self.gap)
         return all(
             self._is_in_order(np.arange(low, min(low + _MOST_HEADS, len(self.ends) - 1)))
             for low in range(0, len(self.ends) - 1, _MOST_HEADS)

@@ -3,7 +3,6 @@
 import json
 import re
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +33,13 @@ def read_toml(path: Path, error: type[DeidError], *, missing: str = "") -> dict[
         raise error(f"{path}: cannot be read as TOML: {cause}") from None
 
 
-def strict_json(content: str | bytes, *, share: bool = False) -> Any:
-    """Return what the JSON says; with `share`, equal flat objects are the same dict, which saves memory.
+def strict_json(content: str | bytes) -> Any:
+    """Return what the JSON says.
 
     Raises ValueError (JSONDecodeError where it is broken) for repeated keys, NaN and infinity, and too deep nesting.
     """
     try:
-        make = _sharing() if share else _object
-        return json.loads(content, object_pairs_hook=make, parse_constant=_refuse_constant)
+        return json.loads(content, object_pairs_hook=_object, parse_constant=_refuse_constant)
     except RecursionError:
         raise ValueError("values are nested too deeply") from None
     except UnicodeDecodeError as error:
@@ -53,18 +51,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("a key occurs twice in one object")
     return found
-
-
-def _sharing() -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
-    seen: dict[tuple[Any, ...], dict[str, Any]] = {}
-
-    def make(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if any(isinstance(value, list | dict) for _, value in pairs):
-            return _object(pairs)
-        # 1, 1.0 and true are equal, but not the same.
-        return seen.setdefault(tuple((key, type(value), value) for key, value in pairs), _object(pairs))
-
-    return make
 
 
 def _refuse_constant(_: str) -> None:

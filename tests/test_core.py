@@ -218,6 +218,8 @@ def test_strings_that_do_not_fit_are_refused() -> None:
     for wrong, gap in ((np.array([3, 9], np.uint32), 1), (np.array([6, 3], np.uint32), 1), (ends, 7), (ends, -9)):
         with pytest.raises(ValueError, match="fit"):
             core.find_strings(text, wrong, gap, [b"zz"], places)
+        assert not core.strings_in_order(text, wrong, gap)
+    assert core.strings_in_order(text, ends, 1)
     other = (text.view(np.int8), ends, places), (text, ends.astype(np.uint64), places), (text, ends, places[:0])
     for some, last, found in other:
         with pytest.raises(ValueError, match="shape"):

@@ -80,7 +80,7 @@ def test_counts_are_of_patients_and_only_words_of_phi_are_kept() -> None:
         Document("3", "ann came", (), "q"),
     ]
     lexicon = fit_lexicon(documents)
-    assert lexicon.phrases == {("ann",): {"NAME": 1}}
+    assert lexicon.phrases == {"ann": {"NAME": 1}}
     assert lexicon.words == {"ann": {"NAME": 1, "O": 2}}
     assert columns(lexicon, [Document("4", "Ann came")], leave_out=False) == [(["B-NAME", "O"], ["NAME:1", "-"])]
 
@@ -95,6 +95,29 @@ def test_the_longest_phrase_wins_and_the_next_begins_after_it() -> None:
 def test_a_damaged_lexicon_is_a_model_error(damage: str) -> None:
     with pytest.raises(ModelError, match="lexicon is damaged"):
         Lexicon.from_json(damage)
+
+
+@pytest.mark.parametrize(
+    ("part", "wrong"),
+    [
+        ("strings", ["b", "a"]),
+        ("strings", ["a", "a"]),
+        ("strings", ["a", 1]),
+        ("kind", [0]),
+        ("kind", [0, 1]),
+        ("kind", [0, -1]),
+        ("kind", [0, 0.0]),
+        ("counts", [{"NAME": "1"}]),
+        ("counts", [{"NAME": True}]),
+        ("counts", [1]),
+    ],
+)
+def test_counts_that_do_not_fit_are_a_model_error(part: str, wrong: object) -> None:
+    table = {"strings": ["a", "b"], "kind": [0, 0], "counts": [{"NAME": 1}]}
+    sound = Lexicon.from_json(json.dumps({"phrases": table, "words": table}))
+    assert sound.words == {"a": {"NAME": 1}, "b": {"NAME": 1}}
+    with pytest.raises(ModelError, match="lexicon is damaged"):
+        Lexicon.from_json(json.dumps({"phrases": table, "words": {**table, part: wrong}}))
 
 
 def test_a_truncated_lexicon_is_a_model_error() -> None:

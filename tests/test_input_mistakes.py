@@ -52,16 +52,6 @@ def test_json_from_outside_is_strict(content: str, said: str) -> None:
     assert SECRET not in str(raised.value)
 
 
-def test_equal_flat_objects_are_shared_and_nothing_else_changes() -> None:
-    content = '[{"a": 1}, {"a": 1}, {"a": true}, {"a": 1.0}, {"b": {"a": 1}}, {"b": {"a": 1}}]'
-    shared = strict_json(content, share=True)
-    assert json.dumps(shared) == json.dumps(strict_json(content))
-    assert shared[0] is shared[1] is shared[4]["b"]
-    assert [type(one["a"]) for one in shared[:4]] == [int, int, bool, float]
-    with pytest.raises(ValueError, match="twice"):
-        strict_json('{"a": 1, "a": 1}', share=True)
-
-
 @pytest.mark.parametrize(
     "content",
     [

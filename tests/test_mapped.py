@@ -51,7 +51,8 @@ def test_strings_of_many_blocks_are_found_where_many_have_one_head() -> None:
         assert table[low:high] == [one for one in strings if one.startswith(prefix)]
 
 
-@settings(max_examples=60)
+@pytest.mark.usefixtures("where")
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.text("a\0", max_size=18), min_size=2, max_size=4))
 def test_strings_out_of_order_are_noticed(strings: list[str]) -> None:
     ends = np.cumsum([len(one) + 1 for one in strings]).astype(np.uint32) - np.uint32(1)

@@ -114,7 +114,7 @@ def read_system(
     by_submodel = {submodel: tuple(deidentifier.predict(gold, submodel=submodel)) for submodel in submodels}
     overlap = training_overlap(model, gold)
     phrases = deidentifier.ensemble.feature_extractor.lexicon.phrases
-    seen = frozenset(seen_key("".join(phrase)) for phrase in phrases)
+    seen = frozenset(seen_key(phrase.replace(" ", "")) for phrase in phrases)
     return System(
         answer=keep_above(scored, threshold),
         scored=scored,

@@ -28,6 +28,7 @@ PyObject *core_levels(PyObject *module, PyObject *unused);
 PyObject *core_run_layer(PyObject *module, PyObject *arguments);
 /* strings.c */
 PyObject *core_find_strings(PyObject *module, PyObject *arguments);
+PyObject *core_strings_in_order(PyObject *module, PyObject *arguments);
 
 /* No product is fused with a sum, as processors other than x86-64 would: numpy's bits come from two roundings. */
 #if defined(__clang__)

@@ -7,20 +7,22 @@ patient, so that a learner sees them as it will on new patients.
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
 
+from ensemble_deid.arrays import Int32s
 from ensemble_deid.errors import ModelError
 from ensemble_deid.features.table import Column
 from ensemble_deid.features.vocabulary import Vocabulary, is_class
+from ensemble_deid.mapped import StringTable
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.tags import OUTSIDE, TagScheme, entity_rows, spans_to_tags
 from ensemble_deid.note.tokens import TokenTable
 from ensemble_deid.parsing import strict_json
+from ensemble_deid.word_tables import PhraseTable
 
 Phrase = tuple[str, ...]
 NONE = "-"
@@ -29,30 +31,73 @@ _LONGEST = 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class CountTable(Mapping[str, Mapping[str, int]]):
+    """String -> label -> number of patients, without a Python object for each; `kind` (strings,) is its place in
+    `counts`.
+    """
+
+    strings: StringTable = field(repr=False)
+    kind: Int32s = field(repr=False)
+    counts: tuple[Mapping[str, int], ...] = field(repr=False)
+
+    @classmethod
+    def of(cls, counts: Mapping[str, Mapping[str, int]]) -> "CountTable":
+        strings = StringTable.of(counts)
+        kinds: dict[tuple[tuple[str, int], ...], int] = {}
+        kind = [kinds.setdefault(tuple(sorted(counts[string].items())), len(kinds)) for string in strings]
+        return cls(strings, np.array(kind, dtype=np.int32), tuple(map(dict, kinds)))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"strings": list(self.strings), "kind": self.kind.tolist(), "counts": self.counts}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "CountTable":
+        """Read what `to_json` gave. Raises ValueError, TypeError or KeyError where it is damaged."""
+        given, counts = content["strings"], tuple(content["counts"])
+        strings, kind = StringTable.of(given), np.array(content["kind"])
+        kinds = {type(value) for one in counts for value in one.values()}
+        if list(strings) != given or kind.shape != (len(strings),) or not kinds <= {int}:
+            raise ValueError("the counts do not fit the strings")
+        if len(kind) and (kind.dtype.kind != "i" or kind.min() < 0 or kind.max() >= len(counts)):
+            raise ValueError("the strings do not fit the counts")
+        return cls(strings, kind.astype(np.int32), counts)
+
+    def of_each(self, strings: Sequence[str]) -> list[Mapping[str, int] | None]:
+        """Return the counts of each string, None where the table lacks it."""
+        return [None if place < 0 else self.counts[self.kind[place]] for place in self.strings.find(strings).tolist()]
+
+    def __getitem__(self, string: str) -> Mapping[str, int]:
+        (found,) = self.of_each([string])
+        if found is None:
+            raise KeyError(string)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.strings)
+
+    def __len__(self) -> int:
+        return len(self.strings)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Lexicon:
     """Phrase -> label -> number of patients, and lower-cased word -> label (or `O`) -> number of patients.
 
-    `vocabulary` is None unless the model is to be shareable: then words are those of the closed column `lower`.
-    `lengths` has the numbers of words of the phrases that begin with a word, longest first.
+    A phrase is its words with a blank between. `vocabulary` is None unless the model is to be shareable: then words are
+    those of the closed column `lower`.
     """
 
-    phrases: dict[Phrase, dict[str, int]] = field(repr=False)
-    words: dict[str, dict[str, int]] = field(repr=False)
+    phrases: CountTable = field(repr=False)
+    words: CountTable = field(repr=False)
     vocabulary: Vocabulary | None = field(default=None, repr=False)
-    lengths: Mapping[str, Sequence[int]] = field(init=False, repr=False)
+    starts: PhraseTable = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        lengths: dict[str, list[int]] = defaultdict(list)
-        for length, word in sorted({(-len(phrase), phrase[0]) for phrase in self.phrases}):
-            lengths[word].append(-length)
-        object.__setattr__(self, "lengths", dict(lengths))
+        object.__setattr__(self, "starts", PhraseTable(self.phrases.strings, _LONGEST))
 
     def to_json(self) -> str:
         """Return the lexicon as JSON text, sorted."""
-        content: dict[str, Any] = {
-            "phrases": [[list(phrase), counts] for phrase, counts in sorted(self.phrases.items())],
-            "words": dict(sorted(self.words.items())),
-        }
+        content = {"phrases": self.phrases.to_json(), "words": self.words.to_json()}
         if self.vocabulary is not None:
             content["vocabulary"] = self.vocabulary.to_json()
         return json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
@@ -61,15 +106,8 @@ class Lexicon:
     def from_json(cls, text: str) -> "Lexicon":
         """Read what `to_json` wrote. Raises ModelError if it is damaged."""
         try:
-            content: dict[str, Any] = strict_json(text, share=True)
-            once: dict[str, str] = {}
-            phrases = {
-                tuple(once.setdefault(word, word) for word in phrase): counts for phrase, counts in content["phrases"]
-            }
-            words: dict[str, dict[str, int]] = content["words"]
-            counted = chain.from_iterable(counts.values() for counts in (*phrases.values(), *words.values()))
-            if not {*map(type, counted)} <= {int} or not {*map(type, chain.from_iterable(phrases))} <= {str}:
-                raise ValueError("a count is not a number, or a word not a string")
+            content: dict[str, Any] = strict_json(text)
+            phrases, words = (CountTable.from_json(content[name]) for name in ("phrases", "words"))
             vocabulary = Vocabulary.from_json(content["vocabulary"]) if "vocabulary" in content else None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ModelError(f"the lexicon is damaged: {type(error).__name__}") from None
@@ -123,11 +161,9 @@ def learn_lexicon(
         frequent_phrases, frequent_words = _mentions(documents, tokens, lower, patients)
         _keep(by_phrase, _frequent(frequent_phrases, min_patients))
         _keep(by_word, _frequent(frequent_words, min_patients))
-    return Lexicon(
-        {p: dict(sorted(counts.items())) for p, counts in by_phrase.items() if counts and not all(map(is_class, p))},
-        {w: dict(sorted(c.items())) for w, c in by_word.items() if any(label != "O" for label in c)},
-        vocabulary,
-    )
+    known = {" ".join(p): counts for p, counts in by_phrase.items() if counts and not all(map(is_class, p))}
+    inside = {word: counts for word, counts in by_word.items() if any(label != OUTSIDE for label in counts)}
+    return Lexicon(CountTable.of(known), CountTable.of(inside), vocabulary)
 
 
 def _frequent(pairs: Mapping[str, set[tuple[_Key, str]]], least: int) -> set[tuple[_Key, str]]:
@@ -162,47 +198,49 @@ def lexicon_columns(
     tags: list[str] = []
     known: list[str] = []
     seen_by_all: dict[str, str] = {}
+    begun = lexicon.starts.by_first_word(list(dict.fromkeys(lower)))
     bounds = tokens.document_starts.tolist()
     for document, low, high in zip(documents, bounds, bounds[1:], strict=False):
         words = lower[low:high]
         mine = own_phrases.get(document.group, set())
-        tags.extend(_phrase_tags(words, lexicon, mine))
+        tags.extend(_phrase_tags(words, lexicon, begun, mine))
         own = own_words.get(document.group, set())
         seen = {} if own else seen_by_all
-        seen |= {word: _known_word(word, lexicon, own) for word in set(words) - seen.keys()}
+        new = sorted(set(words) - seen.keys())
+        counts = lexicon.words.of_each(new)
+        seen |= {word: _known_word(word, of_word, own) for word, of_word in zip(new, counts, strict=True)}
         known.extend(seen[word] for word in words)
     return {"lexicon": Column.from_strings(tags), "known_word": Column.from_strings(known)}
 
 
-def _best(counts: dict[str, int]) -> tuple[str, int]:
+def _best(counts: Mapping[str, int]) -> tuple[str, int]:
     """Return the most frequent key and its count; ties go to the first in alphabetical order."""
     return min(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _phrase_tags(words: Sequence[str], lexicon: Lexicon, own: set[tuple[Phrase, str]]) -> list[str]:
-    """Return BIO tags of the longest known phrases, left to right."""
+def _phrase_tags(
+    words: Sequence[str], lexicon: Lexicon, begun: Mapping[str, Set[Phrase]], own: set[tuple[Phrase, str]]
+) -> list[str]:
+    """Return BIO tags of the longest known phrases, left to right; `begun` has those that begin with a word."""
     tags = ["O"] * len(words)
-    i = 0
-    while i < len(words):
-        step = 1
-        for length in lexicon.lengths.get(words[i], ()):
+    after = 0
+    for i in [i for i, word in enumerate(words) if word in begun]:
+        possible = begun[words[i]]
+        for length in sorted(set(map(len, possible)), reverse=True) if i >= after else ():
             phrase = tuple(words[i : i + length])
-            counts = lexicon.phrases.get(phrase)
-            if counts is None or len(phrase) < length:
+            if phrase not in possible or len(phrase) < length:
                 continue
-            left = {label: n - ((phrase, label) in own) for label, n in counts.items()}
-            label, n = _best(left)
+            counts = lexicon.phrases[" ".join(phrase)]
+            label, n = _best({label: n - ((phrase, label) in own) for label, n in counts.items()})
             if n > 0:
-                tags[i : i + length] = [f"B-{label}", *[f"I-{label}"] * (length - 1)]
-                step = length
+                after = i + length
+                tags[i:after] = [f"B-{label}", *[f"I-{label}"] * (length - 1)]
                 break
-        i += step
     return tags
 
 
-def _known_word(word: str, lexicon: Lexicon, own: set[tuple[str, str]]) -> str:
+def _known_word(word: str, counts: Mapping[str, int] | None, own: set[tuple[str, str]]) -> str:
     """Return `LABEL:share`, with the share of the word's main label in quarters, 0 to 4."""
-    counts = lexicon.words.get(word)
     if counts is None:
         return NONE
     left = {label: n - ((word, label) in own) for label, n in counts.items()}

@@ -175,9 +175,8 @@ class LstmPair:
         gates = np.empty((2, size, 4 * self.hidden), dtype=np.float32)
         state, cell, new = np.zeros_like(out[0]), np.zeros_like(out[0]), np.empty_like(out[0])
         n = self.hidden
-        sigmoids, inward, forget, outward, values = (
-            gates[..., part] for part in (slice(3 * n), slice(n), slice(n, 2 * n), slice(2 * n, 3 * n), slice(3 * n, None))
-        )
+        sigmoids, values = gates[..., : 3 * n], gates[..., 3 * n :]
+        inward, forget, outward = (sigmoids[..., low : low + n] for low in (0, n, 2 * n))
         for step in range(time):
             np.matmul(state, self.states, out=gates)
             gates += given[:, step]
