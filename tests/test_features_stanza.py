@@ -11,7 +11,7 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.config import CrfConfig, NeuralConfig, TbedConfig, make_config
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch, plain_batch, with_lexicon
-from ensemble_deid.features.lexicon import CountTable, Lexicon
+from ensemble_deid.features.lexicon import LabelCounts, Lexicon
 from ensemble_deid.features.stanza_tags import (
     VARIABLE,
     Annotator,
@@ -94,7 +94,7 @@ def test_sentences_and_documents_keep_apart() -> None:
 
 def batch_of(documents: list[Document], *, annotate: Any) -> Batch:
     plain = plain_batch(documents, patterns=PATTERNS, split_lines=True, annotate=annotate)
-    return with_lexicon(plain, Lexicon(CountTable.of({}), CountTable.of({})), leave_own_patient_out=False)
+    return with_lexicon(plain, Lexicon(LabelCounts.of({}), LabelCounts.of({})), leave_own_patient_out=False)
 
 
 def test_the_learners_read_them_where_they_are() -> None:

@@ -31,9 +31,10 @@ _LONGEST = 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CountTable(Mapping[str, Mapping[str, int]]):
-    """String -> label -> number of patients, without a Python object for each; `kind` (strings,) is its place in
-    `counts`.
+class LabelCounts(Mapping[str, Mapping[str, int]]):
+    """String -> label -> number of patients, without a Python object for each string.
+
+    `kind` (strings,) is the place of a string's counts in `counts`.
     """
 
     strings: StringTable = field(repr=False)
@@ -41,7 +42,7 @@ class CountTable(Mapping[str, Mapping[str, int]]):
     counts: tuple[Mapping[str, int], ...] = field(repr=False)
 
     @classmethod
-    def of(cls, counts: Mapping[str, Mapping[str, int]]) -> "CountTable":
+    def of(cls, counts: Mapping[str, Mapping[str, int]]) -> "LabelCounts":
         strings = StringTable.of(counts)
         kinds: dict[tuple[tuple[str, int], ...], int] = {}
         kind = [kinds.setdefault(tuple(sorted(counts[string].items())), len(kinds)) for string in strings]
@@ -51,7 +52,7 @@ class CountTable(Mapping[str, Mapping[str, int]]):
         return {"strings": list(self.strings), "kind": self.kind.tolist(), "counts": self.counts}
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> "CountTable":
+    def from_json(cls, content: Mapping[str, Any]) -> "LabelCounts":
         """Read what `to_json` gave. Raises ValueError, TypeError or KeyError where it is damaged."""
         given, counts = content["strings"], tuple(content["counts"])
         strings, kind = StringTable.of(given), np.array(content["kind"])
@@ -87,8 +88,8 @@ class Lexicon:
     those of the closed column `lower`.
     """
 
-    phrases: CountTable = field(repr=False)
-    words: CountTable = field(repr=False)
+    phrases: LabelCounts = field(repr=False)
+    words: LabelCounts = field(repr=False)
     vocabulary: Vocabulary | None = field(default=None, repr=False)
     starts: PhraseTable = field(init=False, repr=False)
 
@@ -107,7 +108,7 @@ class Lexicon:
         """Read what `to_json` wrote. Raises ModelError if it is damaged."""
         try:
             content: dict[str, Any] = strict_json(text)
-            phrases, words = (CountTable.from_json(content[name]) for name in ("phrases", "words"))
+            phrases, words = (LabelCounts.from_json(content[name]) for name in ("phrases", "words"))
             vocabulary = Vocabulary.from_json(content["vocabulary"]) if "vocabulary" in content else None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ModelError(f"the lexicon is damaged: {type(error).__name__}") from None
@@ -163,7 +164,7 @@ def learn_lexicon(
         _keep(by_word, _frequent(frequent_words, min_patients))
     known = {" ".join(p): counts for p, counts in by_phrase.items() if counts and not all(map(is_class, p))}
     inside = {word: counts for word, counts in by_word.items() if any(label != OUTSIDE for label in counts)}
-    return Lexicon(CountTable.of(known), CountTable.of(inside), vocabulary)
+    return Lexicon(LabelCounts.of(known), LabelCounts.of(inside), vocabulary)
 
 
 def _frequent(pairs: Mapping[str, set[tuple[_Key, str]]], least: int) -> set[tuple[_Key, str]]:
