@@ -75,6 +75,13 @@ def find_strings(
 ) -> None:
     """Fill `places` as `StringTable._searched` does for strings in order that end at `ends` and have `gap` between."""
 
+def run_lstm(given: Any, weights: Any, lengths: Int64s, states: Any, /) -> None:
+    """Fill `states` (tokens, 2 * hidden) of sequences of such lengths, which follow one another; `given` is changed.
+
+    `given` float32 (2, tokens, 4 * hidden) is what the inputs give both directions, `weights` (2, hidden, 4 * hidden)
+    those of the states, as `LstmPair` has them.
+    """
+
 def strings_in_order(text: NDArray[np.uint8], ends: NDArray[np.uint32], gap: int, /) -> bool:
     """Return whether each string of such a table is greater than the one before it, and within the text."""
 

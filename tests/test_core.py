@@ -9,6 +9,7 @@ import pytest
 from ensemble_deid.compiled import SWITCH, has_core
 from ensemble_deid.features.table import Column
 from ensemble_deid.taggers.chain import LinearChain, Marginals, n_best, sorted_top
+from ensemble_deid.taggers.layers import LstmPair, single
 from ensemble_deid.taggers.tbed import learn_rules, parse_templates
 
 pytestmark = pytest.mark.skipif(not has_core(), reason="the compiled core is not installed")
@@ -226,3 +227,51 @@ def test_strings_that_do_not_fit_are_refused() -> None:
             core.find_strings(some, last, 1, [b"bo"], found)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         core.find_strings(text, ends, 1, ["bo"], places)  # type: ignore[list-item]
+
+
+def random_lstm(hidden: int, width: int = 5) -> LstmPair:
+    rng = np.random.default_rng(hidden)
+    shapes = {"weight_ih_l0": (4 * hidden, width), "weight_hh_l0": (4 * hidden, hidden)}
+    shapes |= dict.fromkeys(("bias_ih_l0", "bias_hh_l0"), (4 * hidden,))
+    weights = {f"{way}.{name}": shape for way in ("forwards", "backwards") for name, shape in shapes.items()}
+    return LstmPair({name: (0.3 * rng.normal(size=shape)).astype(np.float32) for name, shape in weights.items()})
+
+
+@pytest.mark.parametrize("hidden", [1, 3, 16, 64])
+def test_states_of_an_lstm_are_numpys_to_the_last_digits(hidden: int) -> None:
+    pair, rng = random_lstm(hidden), np.random.default_rng(1)
+    mask = np.arange(9)[None, :] < np.array([9, 1, 4, 0])[:, None]
+    vectors = rng.normal(size=(4, 9, 5)).astype(np.float32)
+    found = pair(vectors, mask)
+    np.testing.assert_allclose(found[mask], pair._in_numpy(vectors, mask)[mask], atol=2e-6)
+    for row in range(3):
+        size = mask[row].sum()
+        given = single(vectors[mask]) @ pair.inputs + pair.bias
+        first = mask[:row].sum()
+        alone = np.empty((size, 2 * hidden), np.float32)
+        own = np.ascontiguousarray(given[:, first : first + size])
+        core.run_lstm(own, pair.states, np.array([size]), alone)
+        assert np.array_equal(alone, found[row, :size]), "a sequence's states depend on the others"
+
+
+def test_an_lstm_of_other_sizes_is_refused() -> None:
+    given, weights = np.zeros((2, 3, 8), np.float32), np.zeros((2, 2, 8), np.float32)
+    states, lengths = np.zeros((3, 4), np.float32), np.array([2, 0, 1])
+    core.run_lstm(given, weights, lengths, states)
+    for wrong in ([2], [2, 2], [4, -1], [2**62, 2**62], []):
+        with pytest.raises(ValueError, match="fit"):
+            core.run_lstm(given, weights, np.array(wrong, np.int64), states)
+    others = (
+        (given[:1], weights, states),
+        (given[:, :, :4].copy(), weights, states),
+        (given, weights[:, :, :4].copy(), states),
+        (given, weights[:, :1].copy(), states),
+        (given, weights, states[:2]),
+        (given, weights, states[:, :2].copy()),
+        (given.astype(np.float64), weights, states),
+        (given, weights, states.astype(np.float64)),
+        (given, weights[::-1], states),
+    )
+    for some, by, into in others:
+        with pytest.raises(ValueError, match=r"fit|shape|contiguous"):
+            core.run_lstm(some, by, lengths, into)

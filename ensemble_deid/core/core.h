@@ -26,6 +26,8 @@ PyObject *core_n_best(PyObject *module, PyObject *args);
 /* encoder.c */
 PyObject *core_levels(PyObject *module, PyObject *unused);
 PyObject *core_run_layer(PyObject *module, PyObject *arguments);
+/* lstm.c */
+PyObject *core_run_lstm(PyObject *module, PyObject *arguments);
 /* strings.c */
 PyObject *core_find_strings(PyObject *module, PyObject *arguments);
 PyObject *core_strings_in_order(PyObject *module, PyObject *arguments);

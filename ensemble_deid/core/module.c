@@ -67,6 +67,7 @@ static PyMethodDef methods[] = {
     {"n_best", core_n_best, METH_VARARGS, NULL},
     {"levels", core_levels, METH_NOARGS, NULL},
     {"run_layer", core_run_layer, METH_VARARGS, NULL},
+    {"run_lstm", core_run_lstm, METH_VARARGS, NULL},
     {"find_strings", core_find_strings, METH_VARARGS, NULL},
     {"strings_in_order", core_strings_in_order, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

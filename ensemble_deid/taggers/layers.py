@@ -8,7 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensemble_deid.arrays import Flags, Int64s
+from ensemble_deid.compiled import has_core
 from ensemble_deid.mapped import MappedArrays
+
+if has_core():
+    from ensemble_deid import _core
 
 Array = NDArray[Any]
 """Weights or activations: float32, or float16 where weights are stored so."""
@@ -158,11 +162,21 @@ class LstmPair:
         self.hidden = hidden
         # (2, inputs, 4 * hidden), (2, hidden, 4 * hidden), (2, 1, 4 * hidden)
         self.inputs = np.stack([gates(part, "weight_ih_l0").T for part in both])
-        self.states = np.stack([gates(part, "weight_hh_l0").T for part in both])
+        self.states = np.ascontiguousarray(np.stack([gates(part, "weight_hh_l0").T for part in both]))
         self.bias = np.stack([gates(part, "bias_ih_l0") + gates(part, "bias_hh_l0") for part in both])[:, None]
 
     def __call__(self, vectors: Array, mask: Flags) -> Array:
         """Return states (batch, time, 2 * hidden) of vectors (batch, time, width); padding comes last."""
+        if not has_core():
+            return self._in_numpy(vectors, mask)
+        given = single(vectors[mask]) @ self.inputs + self.bias
+        states = np.empty((given.shape[1], 2 * self.hidden), dtype=np.float32)
+        _core.run_lstm(given, self.states, mask.sum(axis=1), states)
+        found = np.zeros((*mask.shape, 2 * self.hidden), dtype=np.float32)
+        found[mask] = states
+        return found
+
+    def _in_numpy(self, vectors: Array, mask: Flags) -> Array:
         size, time, width = vectors.shape
         steps = np.arange(time)[None, :]
         # (batch, time, 1): the place of each token counted from the end of its sequence; padding stays in place
