@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -82,13 +83,22 @@ def any_of(words: Sequence[str]) -> str:
     Python's `re` tries the branches of an alternative one by one; in a tree it looks at each letter once. The regex
     means the same with and without VERBOSE.
     """
+    return _tree(sorted(set(words)))
+
+
+def _tree(words: Sequence[str]) -> str:
     rest_of: dict[str, list[str]] = {}
-    for word in sorted(set(words)):
+    for word in words:
         rest_of.setdefault(word[:1], []).append(word[1:])
     can_end = rest_of.pop("", None) is not None
-    branches = [re.escape(letter) + any_of(rests) for letter, rests in rest_of.items()]
+    branches = [_escaped(letter) + _tree(rests) for letter, rests in rest_of.items()]
     if not branches:
         return ""
     if len(branches) == 1 and not can_end:
         return branches[0]
     return f"(?:{'|'.join(branches)})" + ("?" if can_end else "")
+
+
+@cache
+def _escaped(letter: str) -> str:
+    return re.escape(letter)

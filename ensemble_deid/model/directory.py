@@ -11,6 +11,7 @@
     knowledge.json           which tables of public lists, with their hashes, and the user's own lists
     rule_approvals.json      approvals of rules
     regex.json tbed.rules tbed.json tbed_initial.json crf.safetensors network.safetensors network.json
+    transformer.safetensors transformer_layers.safetensors transformer.json transformer_tokenizer.json
     type1.crf.safetensors type2.crf.safetensors ... where a submodel is a model for each type of PHI (`by_type`)
     stacker.safetensors stacker.json stacker_statistics.safetensors stacker_trees.safetensors
     stacker_site.json        what the final estimator learned from a site's reviewed notes (`training/learn.py`)
