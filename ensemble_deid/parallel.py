@@ -5,7 +5,7 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -35,7 +35,9 @@ def delayed(function: Callable[..., Any]) -> Callable[..., Call]:
     return lambda *args, **options: (function, args, options)
 
 
-def in_processes(calls: Iterable[Call], *, jobs: int, ordered: bool = True, ahead: str = "all") -> Iterator[Any]:
+def in_processes(
+    calls: Iterable[Call], *, jobs: int, ordered: bool = True, ahead: str = "all"
+) -> Generator[Any, None, None]:
     """Yield the result of each `delayed` call, in order or as they are done; `ahead` calls wait at most.
 
     joblib renews a worker whose memory has grown, and warns of it though no call is lost: that is to be expected of

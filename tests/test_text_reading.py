@@ -476,3 +476,23 @@ def test_hostile_text_is_work_in_proportion_to_length(piece: str) -> None:
     # What the calls do inside is not counted.
     with no_hang():
         read(piece * (100_000 // len(piece)))
+
+
+def test_a_text_found_ordinary_elsewhere_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_module, "_ordinary", set())
+    plain = "Mr. Ordinary was seen on 3/4/2019 for a cough."
+    other = "Ms. Ünusual was se\u200ben on 3/4/2019 for a cough."
+    shouted = "SEEN BY DR OKONKWO IN THE CLINIC, BLOOD PRESSURE STABLE, WILL RETURN TO SPRINGFIELD IN JUNE."
+    assert [reading_module.is_ordinary(text) for text in (plain, other, "", shouted)] == [True, False, True, False]
+    before = [read(text) for text in (plain, other)]
+    reading_module.remember_ordinary([plain])
+    monkeypatch.setattr(reading_module, "_read_kept", lambda text, usual_case: pytest.fail("read again"))
+    found = read(plain)
+    assert (
+        (found.text, found.starts, found.forms, found.unread) == (plain, None, {}, 0) == (before[0].text, None, {}, 0)
+    )
+    with pytest.raises(pytest.fail.Exception):
+        read(other)
+    monkeypatch.setattr(reading_module, "_MOST_ORDINARY", 1)
+    reading_module.remember_ordinary(["another"])
+    assert len(reading_module._ordinary) == 1

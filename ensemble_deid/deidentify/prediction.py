@@ -4,6 +4,7 @@ From reader to writer, a note is a `Document`, or the `DeidError` that says why 
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 from ensemble_deid.corpora.checks import check_text
@@ -13,6 +14,7 @@ from ensemble_deid.model.loading import ModelSource, load_once
 from ensemble_deid.model.options import PredictionOptions
 from ensemble_deid.model.portions import PORTION
 from ensemble_deid.note.document import Document, is_missing
+from ensemble_deid.note.reading import is_ordinary, remember_ordinary
 from ensemble_deid.parallel import delayed, in_each_process, in_processes
 
 Note = Document | DeidError
@@ -48,7 +50,10 @@ def predict_apart(source: ModelSource, notes: Iterable[Note], options: Predictio
     """
     chunks = _chunks(notes, options.batch_size)
     runs = (delayed(_predict_chunk_of)(source, chunk, options) for chunk in chunks)
-    return in_processes(runs, jobs=options.jobs, ahead="2*n_jobs")
+    with closing(in_processes(runs, jobs=options.jobs, ahead="2*n_jobs")) as results:
+        for predicted, ordinary in results:
+            remember_ordinary(predicted[place].text for place in ordinary)
+            yield predicted
 
 
 def describe_apart(source: ModelSource, *, jobs: int) -> ModelDescription:
@@ -92,8 +97,12 @@ def _describe(source: ModelSource) -> ModelDescription:
     return load_once(source).description
 
 
-def _predict_chunk_of(source: ModelSource, chunk: list[Note], options: PredictionOptions) -> list[Note]:
-    return _predict_chunk(load_once(source), chunk, options)
+def _predict_chunk_of(
+    source: ModelSource, chunk: list[Note], options: PredictionOptions
+) -> tuple[list[Note], list[int]]:
+    """Return the notes, and the places of those whose text is ordinary."""
+    notes = _predict_chunk(load_once(source), chunk, options)
+    return notes, [k for k, note in enumerate(notes) if isinstance(note, Document) and is_ordinary(note.text)]
 
 
 def _predict_chunk(ensemble: Ensemble, chunk: list[Note], options: PredictionOptions) -> list[Note]:

@@ -8,6 +8,7 @@ an ordinary text is its own reading. What is found in a reading is mapped back: 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from hashlib import blake2b
 
 import numpy as np
 
@@ -146,9 +147,35 @@ def read(text: str, *, usual_case: bool = True) -> Reading:
     Recent ones are kept: the model reads several notes together, then the gate, the finder of repeats and the replacer
     read them one after the other.
     """
+    if _ordinary and _digest(text) in _ordinary:
+        return Reading(text)
     read_kept = _read_long_kept if len(text) > _LONG else _read_kept
     reading, is_lower = read_kept(text, False)
     return read_kept(text, True)[0] if usual_case and is_lower else reading
+
+
+_MOST_ORDINARY = 100_000
+_ordinary: set[bytes] = set()
+
+
+def is_ordinary(text: str) -> bool:
+    """Return whether a text is its own reading, and nothing is to be said of its form."""
+    reading = read(text)
+    return reading.text == text and reading.starts is None and not reading.forms and not reading.unread
+
+
+def remember_ordinary(texts: Iterable[str]) -> None:
+    """Let `read` know that texts are ordinary, as another process found: most notes are then read there alone.
+
+    Their digests are kept, 9 MB of them at most.
+    """
+    for text in texts:
+        if len(_ordinary) < _MOST_ORDINARY:
+            _ordinary.add(_digest(text))
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _read(text: str, usual_case: bool) -> tuple[Reading, bool]:
