@@ -25,6 +25,7 @@ from ensemble_deid.deidentify.repeats import WORD
 from ensemble_deid.deidentify.rows import Rewritten, RowPass
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.reading import is_ordinary, remember_ordinary
 from ensemble_deid.note.span import Span
 
 _COMPARED = (
@@ -91,6 +92,9 @@ class Run:
                 file.add(finds)
                 for record, found in zip(ready, finds, strict=True):
                     self.rows.notes.learn(_note(record, found))
+                # Each note is met again when all are written.
+                texts = (note.text for note in chunk if isinstance(note, Document))
+                remember_ordinary(filter(is_ordinary, texts))
                 done += len(chunk)
                 self.report(RunProgress("read", done, self.total))
 
