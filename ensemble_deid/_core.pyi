@@ -73,10 +73,10 @@ def n_best(
 def find_strings(
     text: NDArray[np.uint8], ends: NDArray[np.uint32], gap: int, wanted: list[bytes], places: Int64s, /
 ) -> None:
-    """Fill `places` as `StringTable._searched` does for strings in order that end at `ends` and have `gap` between."""
+    """Fill `places` as `StringTable._search_in_numpy` does, for strings in order that end at `ends`, `gap` apart."""
 
 def run_lstm(given: Any, weights: Any, lengths: Int64s, states: Any, /) -> None:
-    """Fill `states` (tokens, 2 * hidden) of sequences of such lengths, which follow one another; `given` is changed.
+    """Fill `states` (tokens, 2 * hidden) for consecutive sequences of the given `lengths`; `given` is written over.
 
     `given` float32 (2, tokens, 4 * hidden) is what the inputs give both directions, `weights` (2, hidden, 4 * hidden)
     those of the states, as `LstmPair` has them.

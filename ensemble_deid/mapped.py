@@ -4,6 +4,7 @@ import math
 import mmap
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,7 @@ from ensemble_deid.arrays import Int64s
 from ensemble_deid.compiled import has_core
 from ensemble_deid.parsing import strict_json
 
-if has_core():
+with suppress(ImportError):
     from ensemble_deid import _core
 
 _KINDS: Mapping[str, str] = {
@@ -29,7 +30,7 @@ _MOST_HEADER = 10_000_000
 _ALIGNED = 64
 _HEAD = 8
 _STEP = 32
-"""Of so many strings the first one's head is kept."""
+"""One head is kept for every so many strings."""
 _MOST_HEADS = 1 << 16
 _MASKS = np.array([2**64 - 2 ** (64 - 8 * size) for size in range(_HEAD + 1)], np.uint64)
 
@@ -86,7 +87,7 @@ def to_file_bytes(
 ) -> bytes:
     """Return the bytes of a safetensors file; the same arrays give the same bytes.
 
-    With `aligned` they begin at a multiple of 64 bytes, each if all are multiples of 64 bytes long.
+    With `aligned` the data begin at a multiple of 64 bytes; so does each array if all lengths are multiples of 64.
     """
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     found = bytes(save(contiguous, metadata=dict(metadata or {}) or None))
@@ -194,12 +195,12 @@ class StringTable(Sequence[str]):
     def _search(self, wanted: list[bytes]) -> Int64s:
         """Return the place of each string; where it is not there, -1 less the number of smaller strings, (n,)."""
         if not has_core():
-            return self._searched(wanted)
+            return self._search_in_numpy(wanted)
         places = np.empty(len(wanted), dtype=np.int64)
         _core.find_strings(self.text, self.ends, self.gap, wanted, places)
         return places
 
-    def _searched(self, wanted: list[bytes]) -> Int64s:
+    def _search_in_numpy(self, wanted: list[bytes]) -> Int64s:
         """Return in numpy what `_search` does: the first eight bytes as a number, then the whole string."""
         heads = np.array(wanted, f"S{_HEAD}").view(">u8").astype(np.uint64)
         low, high = self._bound(heads, "left"), self._bound(heads, "right")

@@ -1,6 +1,7 @@
 """Public lists of words and phrases from `rules/knowledge`, searched in place, without a Python string for each."""
 
 import mmap
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -20,12 +21,17 @@ _LINE_END, _TAB, _ZERO = b"\n\t0"
 
 
 def mapped_lines(path: Path) -> bytes | mmap.mmap:
-    """Map a list, each of whose lines has its end. Raises OSError, and RuleError where it is damaged or too large."""
+    """Map a list of lines; a missing last line end is added.
+
+    Lists of a user's own are read instead, since an editor may truncate them. Raises OSError, and RuleError where a
+    list is damaged or too large.
+    """
     with path.open("rb") as stream:
-        size = path.stat().st_size
+        size = os.fstat(stream.fileno()).st_size
         if size > _LARGEST:
             raise RuleError(f"{path}: larger than {_LARGEST:,} bytes")
-        content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+        installed = path.is_relative_to(rules_directory()) and size > 0
+        content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if installed else stream.read()
     try:
         str(memoryview(content), "utf-8")
     except UnicodeDecodeError:
@@ -52,7 +58,7 @@ class WordTable(Mapping[str, int]):
         line_ends = np.flatnonzero(text == _LINE_END)
         starts = np.concatenate([[0], line_ends + 1])[: len(line_ends)]
         bins = text[line_ends - 1] - _ZERO
-        wrong = (line_ends - starts < 3) | (text[line_ends - 2] != _TAB) | (bins < 1) | (bins > 9)
+        wrong = (line_ends - starts < 3) | (text[np.maximum(line_ends - 2, 0)] != _TAB) | (bins < 1) | (bins > 9)
         if wrong.any():
             line = 1 + int(np.flatnonzero(wrong)[0])
             raise RuleError(f"{path}: line {line}: expected a word, a tab and a bin from 1 to 9")
@@ -98,6 +104,7 @@ class PhraseTable:
 
     @classmethod
     def of_lines(cls, content: bytes | mmap.mmap, *, longest: int) -> "PhraseTable":
+        """Return the table of lines of a phrase, which need not be sorted."""
         text = np.frombuffer(content, np.uint8)
         phrases = StringTable(text, np.flatnonzero(text == _LINE_END).astype(np.uint32))
         return cls(phrases if phrases.in_order else StringTable.of(phrases), longest)

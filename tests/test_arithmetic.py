@@ -18,6 +18,7 @@ from tiny_notes import SCHEME, tiny_batch, tiny_notes
 from ensemble_deid.arrays import range_sums, row_products
 from ensemble_deid.cli import main as main_module
 from ensemble_deid.cli.main import main
+from ensemble_deid.compiled import has_core
 from ensemble_deid.config import Config, NeuralConfig
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.model.ensemble import arithmetic_in_use, arithmetic_of_training
@@ -33,6 +34,7 @@ from ensemble_deid.taggers.transformer import training
 ROOT = Path(__file__).parents[1]
 CPU = torch.device("cpu")
 HERE = choose_device("auto").type
+KIND = "single precision, LSTM compiled" if has_core() else "single precision"
 PINNABLE = Path("/proc/cpuinfo").is_file() and " avx2 " in Path("/proc/cpuinfo").read_text(encoding="utf-8")
 needs_avx2 = pytest.mark.skipif(not PINNABLE, reason="the processor is not known to have AVX2")
 
@@ -84,7 +86,7 @@ def test_only_networks_have_one() -> None:
     network = NeuralTagger.fit(batch, batch, FitOptions(SCHEME, config, seed=1))
     # A submodel may consist of several.
     several = ByTypeTagger(SCHEME, (SCHEME.labels, SCHEME.labels), (UncasedTagger(network), network))
-    assert arithmetic_in_use({"neural": several}) == {"neural": "single precision, cpu"}
+    assert arithmetic_in_use({"neural": several}) == {"neural": f"{KIND}, cpu"}
 
 
 def test_it_is_a_setting_of_a_run(
@@ -95,11 +97,11 @@ def test_it_is_a_setting_of_a_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("ENSEMBLE_DEID_KEY", KEY.text)
-    assert load_model(tiny_model)[0].description.arithmetic == {"neural": "single precision, cpu"}
+    assert load_model(tiny_model)[0].description.arithmetic == {"neural": f"{KIND}, cpu"}
     run = ["deidentify", str(tiny_model), str(tiny_dev), "--out", str(tmp_path / "out.jsonl"), "--quiet"]
     assert main([*run, "--run", str(tmp_path / "run")]) == 0
     settings = json.loads((tmp_path / "run" / "manifest.jsonl").read_text(encoding="utf-8").splitlines()[0])["settings"]
-    assert settings["arithmetic"] == {"neural": "single precision, cpu"}
+    assert settings["arithmetic"] == {"neural": f"{KIND}, cpu"}
     # What was begun on one machine is not continued in another arithmetic.
     monkeypatch.setattr("ensemble_deid.model.ensemble.arithmetic_in_use", lambda _: {"neural": "another"})
     assert main([*run, "--run", str(tmp_path / "run"), "--resume"]) == 2

@@ -37,7 +37,7 @@ def run(*arguments: object, hash_seed: str = "random") -> subprocess.CompletedPr
 
 def test_the_model_says_what_it_is(tiny_model: Path) -> None:
     manifest = json.loads((tiny_model / "manifest.json").read_text(encoding="utf-8"))
-    assert manifest["format_version"] == 5
+    assert manifest["format_version"] == 6
     assert manifest["labels"] == ["CITY", "DATE", "DOCTOR", "PATIENT"]
     counts = {"notes": 8, "patients": 4, "sites": 0, "groups": 4, "spans": 40, "spans_cut": 0, "spans_lost": 0}
     assert manifest["training"] == counts

@@ -275,3 +275,27 @@ def test_an_lstm_of_other_sizes_is_refused() -> None:
     for some, by, into in others:
         with pytest.raises(ValueError, match=r"fit|shape|contiguous"):
             core.run_lstm(some, by, lengths, into)
+
+
+def test_gates_far_out_saturate_and_padding_is_zero() -> None:
+    pair = random_lstm(3)
+    outputs = [[(-1) ** k * size for k in range(12)] for size in (0.1, 3, 7.9, 8, 20, 1e30)]
+    given = np.array([outputs, outputs], np.float32)
+    states = np.empty((6, 6), np.float32)
+    core.run_lstm(given, np.zeros_like(pair.states), np.ones(6, np.int64), states)
+    into, _, out, cell = np.moveaxis(np.tanh(np.array(outputs, np.float64)).reshape(6, 4, 3), 1, 0)
+    expected = (out / 2 + 0.5) * np.tanh((into / 2 + 0.5) * cell)
+    np.testing.assert_allclose(states, np.concatenate([expected, expected], axis=1), atol=1e-6)
+    nothing = np.zeros((2, 4), bool)
+    for mask in (nothing, nothing[:, :0], nothing[:0]):
+        assert not pair(np.ones((*mask.shape, 5), np.float32), mask).any()
+
+
+def test_padding_is_zero_in_numpy_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair, mask = random_lstm(3), np.array([[True, False], [False, False]])
+    vectors = np.ones((2, 2, 5), np.float32)
+    compiled = pair(vectors, mask)
+    monkeypatch.setenv(SWITCH, "none")
+    assert not pair(vectors, mask)[~mask].any()
+    assert not compiled[~mask].any()
+    assert pair(vectors[:, :0], mask[:, :0]).shape == (2, 0, 6)

@@ -15,7 +15,7 @@ from ensemble_deid.model.feature_extractor import reload_knowledge
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import unaccented
 from ensemble_deid.resources import rules_directory
-from ensemble_deid.word_tables import PhraseTable
+from ensemble_deid.word_tables import PhraseTable, is_listed
 
 PLACES = ("ann arbor", "ann", "new york", "york", "new york city hall park")
 
@@ -95,8 +95,8 @@ def test_own_lists_are_columns(folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"ann\t7\n\n", b"\xff\t7\n", b"ann 7\n", b"ann\t0\n"],
-    ids=["blank line", "not UTF-8", "without a tab", "out of range"],
+    [b"\n", b"ann\t7\n\n", b"\xff\t7\n", b"ann 7\n", b"ann\t0\n"],
+    ids=["a line end", "blank line", "not UTF-8", "without a tab", "out of range"],
 )
 def test_a_damaged_table_is_one_error_that_names_it(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "given.words").write_bytes(content)
@@ -153,3 +153,26 @@ def test_a_table_too_large_is_refused_and_an_empty_one_holds_nothing(folder: Pat
 def test_a_last_line_without_an_end_counts(folder: Path) -> None:
     (folder / "given.words").write_text("ann\t7\nzoe\t3", encoding="utf-8")
     assert dict(read_knowledge(folder).words["given"]) == {"ann": 7, "zoe": 3}
+
+
+def test_phrases_asked_for_again_are_those_found_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = PhraseTable.of(["new", "new york", "new york city", "york"], longest=2)
+    new = {("new",), ("new", "york")}
+    for _ in range(2):
+        found = table.by_first_word(["york", "boston", "new", "new"])
+        assert found == {"york": {("york",)}, "new": new}
+        assert table.by_first_word(["new"]) == {"new": new}
+    assert table.by_first_word([]) == {}
+    monkeypatch.setattr("ensemble_deid.word_tables._MOST_WORDS", 0)
+    assert PhraseTable.of(["ann arbor"], longest=2).by_first_word(["ann"]) == {"ann": {("ann", "arbor")}}
+
+
+def test_a_list_of_a_users_own_may_be_edited_while_it_is_used(folder: Path) -> None:
+    table = read_knowledge(folder).words["given"]
+    (folder / "given.words").write_text("", encoding="utf-8")
+    assert dict(table) == {"ann": 7, "zoe": 3}
+
+
+def test_words_are_looked_up_on_several_lists() -> None:
+    assert is_listed("prednisone", "english", "drug")
+    assert not is_listed("prednisone", "given", "surname")

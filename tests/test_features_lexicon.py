@@ -103,17 +103,18 @@ def test_a_damaged_lexicon_is_a_model_error(damage: str) -> None:
         ("strings", ["b", "a"]),
         ("strings", ["a", "a"]),
         ("strings", ["a", 1]),
-        ("kind", [0]),
-        ("kind", [0, 1]),
-        ("kind", [0, -1]),
-        ("kind", [0, 0.0]),
+        ("place", [0]),
+        ("place", [0, 1]),
+        ("place", [0, -1]),
+        ("place", [0, 0.0]),
         ("counts", [{"NAME": "1"}]),
         ("counts", [{"NAME": True}]),
         ("counts", [1]),
+        ("counts", [{}]),
     ],
 )
 def test_counts_that_do_not_fit_are_a_model_error(part: str, wrong: object) -> None:
-    table = {"strings": ["a", "b"], "kind": [0, 0], "counts": [{"NAME": 1}]}
+    table = {"strings": ["a", "b"], "place": [0, 0], "counts": [{"NAME": 1}]}
     sound = Lexicon.from_json(json.dumps({"phrases": table, "words": table}))
     assert sound.words == {"a": {"NAME": 1}, "b": {"NAME": 1}}
     with pytest.raises(ModelError, match="lexicon is damaged"):

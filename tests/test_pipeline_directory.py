@@ -124,7 +124,7 @@ def test_a_missing_or_broken_manifest(model: Path, capsys: pytest.CaptureFixture
     assert "there is no manifest.json" in refused(model, capsys)
 
 
-@pytest.mark.parametrize(("version", "remedy"), [(4, "train the model again"), (6, "a newer ensemble_deid is needed")])
+@pytest.mark.parametrize(("version", "remedy"), [(5, "train the model again"), (7, "a newer ensemble_deid is needed")])
 def test_another_format_is_refused_and_the_remedy_named(
     model: Path, capsys: pytest.CaptureFixture[str], version: int, remedy: str
 ) -> None:
@@ -133,7 +133,7 @@ def test_another_format_is_refused_and_the_remedy_named(
     path.write_text(json.dumps({"format_version": version, "ensemble_deid": "9.0.0"}), encoding="utf-8")
     said = refused(model, capsys)
     assert f"format {version}, made by ensemble_deid 9.0.0" in said
-    assert f"reads format 5: {remedy}" in said
+    assert f"reads format 6: {remedy}" in said
 
 
 @pytest.mark.parametrize("key", [*Manifest.__dataclass_fields__, "checksum"])

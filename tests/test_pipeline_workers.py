@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 from joblib import delayed
 
+from ensemble_deid.deidentify.prediction import predict_apart, predict_here
 from ensemble_deid.errors import DeidError
+from ensemble_deid.model.loading import load_model, model_source
+from ensemble_deid.model.options import PredictionOptions
+from ensemble_deid.note import reading
+from ensemble_deid.note.document import Document
 from ensemble_deid.parallel import in_each_process, in_processes
 
 MARKER = "Zyxwvutsr"
@@ -66,3 +71,14 @@ def test_what_fails_in_a_process_is_raised_when_all_have_ended(tmp_path: Path) -
         in_each_process(delayed(fail_in_one)(tmp_path), jobs=2)
     assert (tmp_path / "second").exists()
     assert list(in_processes((delayed(abs)(-k) for k in range(3)), jobs=2)) == [0, 1, 2]
+
+
+def test_workers_tell_which_notes_are_ordinary(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_ordinary", set())
+    texts = ["Seen by Dr. Bell on 3/4/2019.", "Se\u200ben by Dr. Bell on 3/4/2019."]
+    notes = [Document(str(k), text) for k, text in enumerate(texts)]
+    alone = list(predict_here(load_model(tiny_model)[0], notes, PredictionOptions(batch_size=1)))
+    assert reading._ordinary == set()
+    options = PredictionOptions(batch_size=1, jobs=2)
+    assert list(predict_apart(model_source(tiny_model), notes, options)) == alone
+    assert reading._ordinary == {reading._digest(texts[0])}

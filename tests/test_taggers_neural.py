@@ -14,10 +14,11 @@ from tiny_notes import SCHEME, no_progress, tiny_batch, tiny_notes
 from ensemble_deid.config import NeuralConfig
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.features.batch import Batch, select_documents
+from ensemble_deid.features.table import Column
 from ensemble_deid.note.document import Document
 from ensemble_deid.taggers.base import FitOptions, Progress
 from ensemble_deid.taggers.neural.arrays import ArrayNetwork
-from ensemble_deid.taggers.neural.encoding import UNKNOWN, Vocabularies, bucket, encode, learn_vocabularies
+from ensemble_deid.taggers.neural.encoding import UNKNOWN, Vocabularies, WordIndexes, bucket, encode, learn_vocabularies
 from ensemble_deid.taggers.neural.network import Bilstm, SequenceDropout
 from ensemble_deid.taggers.neural.tagger import VOCABULARY, WEIGHTS, NeuralTagger, score_tokens
 from ensemble_deid.taggers.sequences import merge_lines
@@ -252,3 +253,15 @@ def test_every_token_is_in_one_batch_once(lengths: list[int], most: int, shuffle
             seen += rows[:length]
         assert batch.rows.size <= max(most, batch.rows.shape[1])
     assert sorted(seen) == list(range(sum(lengths)))
+
+
+def test_words_have_indexes_in_the_order_given() -> None:
+    found = WordIndexes.of(["the", "ann", "of"])
+    assert dict(found) == {"the": 2, "ann": 3, "of": 4}
+    assert list(found) == ["the", "ann", "of"]
+    assert found.of_column(Column.from_strings(["of", "x", "the", "of"])).tolist() == [4, UNKNOWN, 2, 4]
+    assert WordIndexes.of([]).of_column(Column.from_strings(["x"])).tolist() == [UNKNOWN]
+    assert len(found.of_column(Column.from_strings([]))) == 0
+    content = {"words": ["a", "a"], "characters": [], "features": {}}
+    with pytest.raises(ModelError, match="vocabulary is damaged"):
+        Vocabularies.from_json(content)

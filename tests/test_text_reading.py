@@ -495,4 +495,5 @@ def test_a_text_found_ordinary_elsewhere_is_not_read_again(monkeypatch: pytest.M
         read(other)
     monkeypatch.setattr(reading_module, "_MOST_ORDINARY", 1)
     reading_module.remember_ordinary(["another"])
-    assert len(reading_module._ordinary) == 1
+    assert reading_module._ordinary == {reading_module._digest("another")}
+    assert not reading_module.is_ordinary("word " * 5_000)

@@ -11,11 +11,7 @@ EXACT_SUMS
 #include <string.h>
 
 /* Wider instructions where there are any, but none that multiplies and adds in one rounding: the bits stay the same. */
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__)
-#define WIDE __attribute__((target_clones("avx2", "default"), optimize("fp-contract=off")))
-#else
-#define WIDE
-#endif
+#define WIDE CLONES("avx2", "default")
 
 static void release(Py_buffer *views, int count) {
     while (count)

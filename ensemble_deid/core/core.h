@@ -41,4 +41,17 @@ PyObject *core_strings_in_order(PyObject *module, PyObject *arguments);
 #define EXACT_SUMS
 #endif
 
+/* The compiler makes a version for each of these instructions, and the loader takes the best one that is here. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define CLONES(...) __attribute__((target_clones(__VA_ARGS__)))
+#else
+#define CLONES(...)
+#endif
+
+#if defined(_MSC_VER)
+#define RESTRICT __restrict
+#else
+#define RESTRICT restrict
+#endif
+
 #endif

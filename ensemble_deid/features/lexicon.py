@@ -34,38 +34,40 @@ _LONGEST = 12
 class LabelCounts(Mapping[str, Mapping[str, int]]):
     """String -> label -> number of patients, without a Python object for each string.
 
-    `kind` (strings,) is the place of a string's counts in `counts`.
+    `place` (strings,) says which of `counts` are those of a string.
     """
 
     strings: StringTable = field(repr=False)
-    kind: Int32s = field(repr=False)
+    place: Int32s = field(repr=False)
     counts: tuple[Mapping[str, int], ...] = field(repr=False)
 
     @classmethod
     def of(cls, counts: Mapping[str, Mapping[str, int]]) -> "LabelCounts":
+        """Return the table of some counts; equal ones are kept once."""
         strings = StringTable.of(counts)
-        kinds: dict[tuple[tuple[str, int], ...], int] = {}
-        kind = [kinds.setdefault(tuple(sorted(counts[string].items())), len(kinds)) for string in strings]
-        return cls(strings, np.array(kind, dtype=np.int32), tuple(map(dict, kinds)))
+        places: dict[tuple[tuple[str, int], ...], int] = {}
+        place = [places.setdefault(tuple(sorted(counts[string].items())), len(places)) for string in strings]
+        return cls(strings, np.array(place, dtype=np.int32), tuple(map(dict, places)))
 
     def to_json(self) -> dict[str, Any]:
-        return {"strings": list(self.strings), "kind": self.kind.tolist(), "counts": self.counts}
+        """Return the table for JSON: the strings, and for each the place of its counts."""
+        return {"strings": list(self.strings), "place": self.place.tolist(), "counts": self.counts}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "LabelCounts":
-        """Read what `to_json` gave. Raises ValueError, TypeError or KeyError where it is damaged."""
+        """Read what `to_json` gave. Raises ValueError, TypeError, KeyError or AttributeError where it is damaged."""
         given, counts = content["strings"], tuple(content["counts"])
-        strings, kind = StringTable.of(given), np.array(content["kind"])
-        kinds = {type(value) for one in counts for value in one.values()}
-        if list(strings) != given or kind.shape != (len(strings),) or not kinds <= {int}:
+        strings, place = StringTable.of(given), np.array(content["place"])
+        types = {type(value) for one in counts for value in one.values()}
+        if list(strings) != given or place.shape != (len(strings),) or not types <= {int} or not all(counts):
             raise ValueError("the counts do not fit the strings")
-        if len(kind) and (kind.dtype.kind != "i" or kind.min() < 0 or kind.max() >= len(counts)):
+        if len(place) and (place.dtype.kind != "i" or place.min() < 0 or place.max() >= len(counts)):
             raise ValueError("the strings do not fit the counts")
-        return cls(strings, kind.astype(np.int32), counts)
+        return cls(strings, place.astype(np.int32), counts)
 
     def of_each(self, strings: Sequence[str]) -> list[Mapping[str, int] | None]:
         """Return the counts of each string, None where the table lacks it."""
-        return [None if place < 0 else self.counts[self.kind[place]] for place in self.strings.find(strings).tolist()]
+        return [None if k < 0 else self.counts[self.place[k]] for k in self.strings.find(strings).tolist()]
 
     def __getitem__(self, string: str) -> Mapping[str, int]:
         (found,) = self.of_each([string])
@@ -223,7 +225,7 @@ def _phrase_tags(
     words: Sequence[str], lexicon: Lexicon, begun: Mapping[str, Set[Phrase]], own: set[tuple[Phrase, str]]
 ) -> list[str]:
     """Return BIO tags of the longest known phrases, left to right; `begun` has those that begin with a word."""
-    tags = ["O"] * len(words)
+    tags = [OUTSIDE] * len(words)
     after = 0
     for i in [i for i, word in enumerate(words) if word in begun]:
         possible = begun[words[i]]
@@ -245,7 +247,7 @@ def _known_word(word: str, counts: Mapping[str, int] | None, own: set[tuple[str,
     if counts is None:
         return NONE
     left = {label: n - ((word, label) in own) for label, n in counts.items()}
-    inside = {label: n for label, n in left.items() if label != "O" and n > 0}
+    inside = {label: n for label, n in left.items() if label != OUTSIDE and n > 0}
     if not inside:
         return NONE
     label, n = _best(inside)

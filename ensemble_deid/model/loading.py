@@ -78,7 +78,7 @@ def load_model(
     manifest, config, names = _chosen(directory, device=device, trust=trust, submodels=submodels)
     scheme = TagScheme(manifest.labels)
     try:
-        # First what is parsed and not kept as Python objects: those of the extractor take its room.
+        # The taggers first: parsing them frees memory that the extractor's objects then take.
         taggers: Mapping[str, Tagger] = {
             name: load_submodel(name, directory, scheme=scheme, config=config) for name in names
         }

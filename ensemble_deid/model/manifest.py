@@ -20,7 +20,7 @@ from ensemble_deid.keys import SigningKey, TrustedKeys
 from ensemble_deid.note.document import Document
 from ensemble_deid.parsing import strict_json
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 FILE = "manifest.json"
 SIGNATURE = "manifest.sig"
 VARIABLE = "ENSEMBLE_DEID_TRUSTED_KEYS"

@@ -127,7 +127,7 @@ _LISTS = (*_ENGLISH, "given", "surname")
 _LEAST_WORD = 3
 
 
-def _is_listed(word: str, lists: Sequence[str] = _LISTS) -> bool:
+def _has_listed(word: str, lists: Sequence[str] = _LISTS) -> bool:
     return is_listed(word.lower(), *lists)
 
 
@@ -135,9 +135,9 @@ def _vote(before: str, after: str) -> int:
     """Return 1 where two strings of letters look like one word, -1 where they look like two, 0 where it is open."""
     if min(len(before), len(after)) < 1:
         return 0
-    if _is_listed(before + after) or min(len(before), len(after)) == 1:
+    if _has_listed(before + after) or min(len(before), len(after)) == 1:
         return 1
-    return -1 if all(len(word) >= _LEAST_WORD and _is_listed(word) for word in (before, after)) else 0
+    return -1 if all(len(word) >= _LEAST_WORD and _has_listed(word) for word in (before, after)) else 0
 
 
 def _is_one_word(before: str, after: str) -> bool:
@@ -292,10 +292,10 @@ def _in_word(match: re.Match[str]) -> Iterator[Change]:
     word, start = match[0], match.start()
     repair = () if word.isupper() or word.isdecimal() else _repair(word, _LISTS)
     # A word that is only a name gets its capital.
-    name = bool(repair) and not _is_listed(_repaired(word, repair), _ENGLISH)
+    name = bool(repair) and not _has_listed(_repaired(word, repair), _ENGLISH)
     for low, high, value in repair:
         yield start + low, start + high, value.upper() if name and not low else value
-    if not repair and not _is_listed(word):
+    if not repair and not _has_listed(word):
         found = _DIGIT_IN_WORD.finditer(match.string, start, match.end())
         yield from ((digit.start(), digit.end(), _LETTER_OF[digit[0]]) for digit in found)
 
@@ -303,9 +303,9 @@ def _in_word(match: re.Match[str]) -> Iterator[Change]:
 @lru_cache(maxsize=8192)
 def _repair(word: str, lists: tuple[str, ...]) -> tuple[Change, ...]:
     """Return the changes that turn an unlisted word into a listed one, if any do."""
-    if _DOUBTFUL.search(word) is None or _is_listed(word):
+    if _DOUBTFUL.search(word) is None or _has_listed(word):
         return ()
-    return next((repair for repair in _repairs(word) if _is_listed(_repaired(word, repair), lists)), ())
+    return next((repair for repair in _repairs(word) if _has_listed(_repaired(word, repair), lists)), ())
 
 
 def _repairs(word: str) -> Iterator[tuple[Change, ...]]:

@@ -156,22 +156,24 @@ def read(text: str, *, usual_case: bool = True) -> Reading:
 
 _MOST_ORDINARY = 100_000
 _ordinary: set[bytes] = set()
+"""Digests of texts that are their own readings, from this process or another; 9 MB of them at most."""
 
 
 def is_ordinary(text: str) -> bool:
-    """Return whether a text is its own reading, and nothing is to be said of its form."""
+    """Return whether a text is its own reading, and nothing is to be said of its form; false for long ones."""
+    if len(text) > _LONG:
+        # Few readings of long texts are kept, so this one would be made again.
+        return False
     reading = read(text)
     return reading.text == text and reading.starts is None and not reading.forms and not reading.unread
 
 
 def remember_ordinary(texts: Iterable[str]) -> None:
-    """Let `read` know that texts are ordinary, as another process found: most notes are then read there alone.
-
-    Their digests are kept, 9 MB of them at most.
-    """
+    """Let `read` know that texts are ordinary: those will not be read again, here or after another process did."""
     for text in texts:
-        if len(_ordinary) < _MOST_ORDINARY:
-            _ordinary.add(_digest(text))
+        if len(_ordinary) >= _MOST_ORDINARY:
+            _ordinary.clear()
+        _ordinary.add(_digest(text))
 
 
 def _digest(text: str) -> bytes:

@@ -1,6 +1,7 @@
 """The layers of trained networks in numpy, in single precision: prediction needs no library that can train."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ from numpy.typing import NDArray
 from ensemble_deid.arrays import Flags, Int64s
 from ensemble_deid.compiled import has_core
 from ensemble_deid.mapped import MappedArrays
+from ensemble_deid.reproducible import is_pinned
 
-if has_core():
+with suppress(ImportError):
     from ensemble_deid import _core
 
 Array = NDArray[Any]
@@ -145,6 +147,11 @@ def attention(joined: Array, heads: int, mask: Flags | None) -> Array:
     return found.transpose(0, 2, 1, 3).reshape(size, time, width)
 
 
+def lstm_is_compiled() -> bool:
+    """Return whether the core steps LSTMs; not where arithmetic is pinned, as it must be the same without the core."""
+    return has_core() and not is_pinned()
+
+
 class LstmPair:
     """An LSTM in each direction (Hochreiter and Schmidhuber 1997), both stepped together."""
 
@@ -166,13 +173,15 @@ class LstmPair:
         self.bias = np.stack([gates(part, "bias_ih_l0") + gates(part, "bias_hh_l0") for part in both])[:, None]
 
     def __call__(self, vectors: Array, mask: Flags) -> Array:
-        """Return states (batch, time, 2 * hidden) of vectors (batch, time, width); padding comes last."""
-        if not has_core():
-            return self._in_numpy(vectors, mask)
+        """Return states (batch, time, 2 * hidden) of vectors (batch, time, width), 0 at padding, which comes last."""
+        found = np.zeros((*mask.shape, 2 * self.hidden), dtype=np.float32)
+        if not lstm_is_compiled():
+            if mask.any():
+                found[mask] = self._in_numpy(vectors, mask)[mask]
+            return found
         given = single(vectors[mask]) @ self.inputs + self.bias
         states = np.empty((given.shape[1], 2 * self.hidden), dtype=np.float32)
-        _core.run_lstm(given, self.states, mask.sum(axis=1), states)
-        found = np.zeros((*mask.shape, 2 * self.hidden), dtype=np.float32)
+        _core.run_lstm(given, self.states, mask.sum(axis=1, dtype=np.int64), states)
         found[mask] = states
         return found
 

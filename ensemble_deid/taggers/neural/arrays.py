@@ -14,11 +14,13 @@ from ensemble_deid.taggers.layers import (
     Weights,
     attention,
     look_up,
+    lstm_is_compiled,
     single,
     under,
 )
 from ensemble_deid.taggers.neural.encoding import Inputs, Sizes
 
+SINGLE, COMPILED = "single precision", "single precision, LSTM compiled"
 _EPS = 1e-5
 _WORDS = 128
 """So few words' convolutions stay in the processor's cache."""
@@ -92,6 +94,8 @@ class ArrayNetwork:
             self._transformer = _Transformer(under(weights, "transformer"), heads=config.transformer_heads)
         self._lstm = None if config.encoder == "transformer" else LstmPair(under(weights, "lstm"))
         self._scores = Linear(under(weights, "scores"))
+        has_lstm = self._lstm is not None or self._spelling is not None
+        self.arithmetic = COMPILED if has_lstm and lstm_is_compiled() else SINGLE
 
     def score(self, inputs: Inputs) -> Array:
         """Return the score of every tag at every token, (batch, time, tags)."""

@@ -72,11 +72,10 @@ class WordIndexes(Mapping[str, int]):
         return cls(table, index)
 
     def of_column(self, column: Column) -> Int64s:
-        """Return each token's index."""
-        places = self.table.find(column.values)
-        # The last one is that of place -1.
-        found = np.append(self.index, UNKNOWN)[places]
-        return found[column.codes].astype(np.int64) if len(found) else np.zeros(len(column), dtype=np.int64)
+        """Return each token's index, int64 (n_tokens,), `UNKNOWN` for words outside."""
+        # The last index is that of place -1.
+        found: Int64s = np.append(self.index, UNKNOWN)[self.table.find(column.values)]
+        return found[column.codes]
 
     def __getitem__(self, word: str) -> int:
         place = int(self.table.find([word])[0])

@@ -13,7 +13,7 @@ from torchcrf import CRF
 from ensemble_deid.config import NeuralConfig
 from ensemble_deid.taggers.device import to_device
 from ensemble_deid.taggers.layers import Array, Weights, single
-from ensemble_deid.taggers.neural.arrays import positional_encoding
+from ensemble_deid.taggers.neural.arrays import SINGLE, positional_encoding
 from ensemble_deid.taggers.neural.encoding import Inputs, Sizes
 
 _PASSED_OVER = -100
@@ -250,6 +250,8 @@ class TaggingNetwork(nn.Module):
 
 class TorchNetwork:
     """A network on a device, which is trained there or scores there; `ArrayNetwork` is its like without torch."""
+
+    arithmetic = SINGLE
 
     def __init__(self, module: TaggingNetwork, device: torch.device) -> None:
         self.module, self.device = module, device

@@ -69,7 +69,7 @@ class NeuralTagger:
     @property
     def arithmetic(self) -> str:
         """What the network computes with, and where."""
-        return described("single precision", self.network.device)
+        return described(self.network.arithmetic, self.network.device)
 
     def propose(self, batch: Batch, *, n_best: int) -> Proposals:
         """Return the spans of the best tagging and of the n best, scored with exact marginals."""

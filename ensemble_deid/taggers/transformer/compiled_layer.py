@@ -5,6 +5,7 @@ and exact, so that a window's result does not depend on other windows.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -12,10 +13,10 @@ from ensemble_deid.arrays import Flags
 from ensemble_deid.compiled import has_core
 from ensemble_deid.reproducible import is_pinned
 from ensemble_deid.taggers.layers import Array, Weights, single, under
-from ensemble_deid.taggers.transformer.packing import PARTS, can_be_packed, pack_layer, sizes
+from ensemble_deid.taggers.transformer.packing import PARTS, can_be_packed, layer_widths, pack_layer
 from ensemble_deid.taggers.transformer.quantisation import SCALE
 
-if has_core():
+with suppress(ImportError):
     from ensemble_deid import _core
 NORMS = ("attention.output", "output")
 _LANES, _ALIGNED = 16, 64
@@ -39,7 +40,7 @@ class CompiledLayer:
     @staticmethod
     def fits(weights: Weights, heads: int) -> bool:
         """Return whether the core computes such a layer here; not where arithmetic is pinned to older processors."""
-        width, _ = sizes(weights)
+        width, _ = layer_widths(weights)
         whole = width % (_LANES * heads) == 0 and can_be_packed(weights)
         return whole and has_core() and bool(_core.levels()) and not is_pinned()
 

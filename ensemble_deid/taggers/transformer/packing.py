@@ -1,7 +1,7 @@
 """The matrices of BERT's layers in the order in which the compiled core reads them: a file of them is only mapped.
 
-A layer's four matrices, of which the first joins those of attention, are called `packed`. Of 64 outputs, four inputs of
-each follow one another; behind them are the sums of their weights, in 32 bits.
+A layer has four, called `packed`, of which the first joins those of attention. Outputs come in groups of 64: four
+inputs of each output in turn, and after all inputs the sums of the outputs' weights, in 32 bits.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,12 +18,16 @@ PARTS: Mapping[str, Sequence[str]] = {
     f"{PACKED}.intermediate": ("intermediate.dense",),
     f"{PACKED}.output": ("output.dense",),
 }
-_GROUP, _STEP, _BESIDE = 64, 16, 4
+# As in `core/layer.h`.
+_GROUP, _STEP, _BESIDE, _LARGEST = 64, 16, 4, 65536
 _BIAS = ".attention.self.query.bias"
 
 
 def pack(matrix: Array) -> Array:
-    """Return a matrix int8 (outputs, inputs) as int8 (outputs / 64 rounded up, 64 * inputs + 256)."""
+    """Return a matrix int8 (outputs, inputs) as int8 (outputs / 64 rounded up, 64 * inputs + 256).
+
+    `inputs` is a multiple of 4.
+    """
     outputs, inputs = matrix.shape
     groups = -(-outputs // _GROUP)
     padded = np.zeros((groups * _GROUP, inputs), dtype=np.int8)
@@ -40,14 +44,14 @@ def unpack(packed: Array, outputs: int) -> Array:
     return np.ascontiguousarray(beside.transpose(0, 2, 1, 3).reshape(-1, inputs)[:outputs])
 
 
-def sizes(layer: Weights) -> tuple[int, int]:
-    """Return the width of a layer and that within."""
+def layer_widths(layer: Weights) -> tuple[int, int]:
+    """Return the hidden and the intermediate width of a layer."""
     return len(layer["output.dense.bias"]), len(layer["intermediate.dense.bias"])
 
 
 def can_be_packed(layer: Weights) -> bool:
     """Return whether the matrices of a layer are in eight bits and of sizes that the core reads."""
-    return in_eight_bits(layer) and not any(size % _STEP for size in sizes(layer))
+    return in_eight_bits(layer) and all(size <= _LARGEST and size % _STEP == 0 for size in layer_widths(layer))
 
 
 def pack_layer(layer: Weights) -> dict[str, Array]:

@@ -128,8 +128,7 @@ class TransformerTagger:
     @staticmethod
     def compact_saved(directory: Path) -> None:
         """Rewrite the weights that `save` wrote in eight bits."""
-        weights = {name: one.copy() for name, one in unpack_layers(_read(directory)).items()}
-        _write(directory, quantise(weights))
+        _write(directory, quantise(unpack_layers(_read(directory))))
 
     @classmethod
     def load(cls, directory: Path, *, scheme: TagScheme, config: TransformerConfig, device: str) -> Self:
@@ -179,10 +178,14 @@ def _write(directory: Path, weights: Weights) -> None:
     """Write packed layers to a file of their own, so that each begins at a multiple of 64 bytes."""
     packed = pack_layers(weights)
     layers = {name: one for name, one in packed.items() if f".{PACKED}." in name}
-    (directory / WEIGHTS).write_bytes(to_file_bytes({name: packed[name] for name in packed.keys() - layers}))
-    (directory / LAYERS).unlink(missing_ok=True)
+    others = to_file_bytes({name: one for name, one in packed.items() if name not in layers})
+    content = to_file_bytes(layers, aligned=True) if layers else b""
+    # The weights may be mapped from these files: what is unlinked stays mapped, what is written over does not.
+    for name in (WEIGHTS, LAYERS):
+        (directory / name).unlink(missing_ok=True)
+    (directory / WEIGHTS).write_bytes(others)
     if layers:
-        (directory / LAYERS).write_bytes(to_file_bytes(layers, aligned=True))
+        (directory / LAYERS).write_bytes(content)
 
 
 def _read(directory: Path) -> dict[str, Array]:
