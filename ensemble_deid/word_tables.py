@@ -23,7 +23,7 @@ _LINE_END, _TAB, _ZERO = b"\n\t0"
 def mapped_lines(path: Path) -> bytes | mmap.mmap:
     """Map a list of lines; a missing last line end is added.
 
-    Lists of a user's own are read instead, since an editor may truncate them. Raises OSError, and RuleError where a
+    A list of a user's own is read, not mapped: an editor may truncate it. Raises OSError, and RuleError where a
     list is damaged or too large.
     """
     with path.open("rb") as stream:

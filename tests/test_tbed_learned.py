@@ -1,4 +1,4 @@
-"""The rule list in `rules/learned` is what is learned from the demo corpus, byte for byte."""
+"""The committed rule list is the one that `rules learn` learns from the demo corpus, byte for byte."""
 
 import pytest
 

@@ -90,7 +90,7 @@ def unpack_layers(weights: Weights) -> dict[str, Array]:
 
 
 def packed_shapes(shapes: Mapping[str, tuple[int, ...]], weights: Weights) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of weights, given those before any was packed, and of the scales of what is packed."""
+    """Return the shapes that stored weights must have: `shapes`, but packed matrices and their scales where packed."""
     found = dict(shapes)
     for layer in layers_of(shapes):
         for part, names in PARTS.items():

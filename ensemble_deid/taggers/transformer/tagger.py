@@ -180,7 +180,7 @@ def _write(directory: Path, weights: Weights) -> None:
     layers = {name: one for name, one in packed.items() if f".{PACKED}." in name}
     others = to_file_bytes({name: one for name, one in packed.items() if name not in layers})
     content = to_file_bytes(layers, aligned=True) if layers else b""
-    # The weights may be mapped from these files: what is unlinked stays mapped, what is written over does not.
+    # The weights may be mapped from these files, and writing into a mapped file changes them.
     for name in (WEIGHTS, LAYERS):
         (directory / name).unlink(missing_ok=True)
     (directory / WEIGHTS).write_bytes(others)
