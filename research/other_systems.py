@@ -106,12 +106,17 @@ def philter() -> Finder:
 
 
 def hugging_face(model: str) -> Finder:
-    """A token classifier from the Hugging Face hub or a folder; it reads long notes in overlapping windows."""
+    """A token classifier from the Hugging Face hub or a folder; it reads long notes in overlapping windows.
+
+    All that a window finds is kept. The pipeline would keep the longest of finds that overlap, and forget the words
+    that only a shorter one covers.
+    """
     classify = _package("transformers", "transformers").pipeline(
         "token-classification", model=model, aggregation_strategy="simple"
     )
     longest = min(classify.tokenizer.model_max_length, getattr(classify.model.config, "max_position_embeddings", 512))
     classify.tokenizer.model_max_length = longest
+    classify.aggregate_overlapping_entities = lambda found: found
 
     def find(text: str) -> Iterable[Find]:
         found = classify(text, stride=longest // 4) if text.strip() else ()
