@@ -20,20 +20,19 @@ from ensemble_deid.config import TransformerConfig
 from ensemble_deid.reproducible import MARK
 from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.layers import Array, Weights, gelu
+from ensemble_deid.taggers.quantisation import check_stored, dequantise, quantise
 from ensemble_deid.taggers.transformer.arrays import (
     COMPILED,
     ROUNDED,
     ArrayClassifier,
     RoundedLinear,
     _Layer,
-    check_stored,
     classifier_shapes,
     is_plain_bert,
 )
 from ensemble_deid.taggers.transformer.compiled_layer import NORMS, CompiledLayer
 from ensemble_deid.taggers.transformer.network import EncoderClassifier, TorchClassifier, build_encoder
-from ensemble_deid.taggers.transformer.packing import pack, pack_layers, unpack, unpack_layers
-from ensemble_deid.taggers.transformer.quantisation import dequantise, quantise
+from ensemble_deid.taggers.transformer.packing import pack, pack_layers, packed_shapes, unpack, unpack_layers
 from ensemble_deid.taggers.transformer.scoring import Windows
 from ensemble_deid.taggers.transformer.tagger import TransformerTagger
 
@@ -176,7 +175,7 @@ def test_layers_are_packed_whole_or_not_at_all(both: tuple[EncoderClassifier, di
     network, config = both
     stored = quantise(TorchClassifier(network, torch.device("cpu")).weights)
     packed, shapes = pack_layers(stored), classifier_shapes(config, 7, [3, 4])
-    check_stored(packed, shapes)
+    check_stored(packed, packed_shapes(shapes, packed))
     back = unpack_layers(packed)
     assert back.keys() == stored.keys()
     assert all(np.array_equal(back[name], one) for name, one in stored.items())
@@ -188,7 +187,7 @@ def test_layers_are_packed_whole_or_not_at_all(both: tuple[EncoderClassifier, di
         if ".packed." in name:
             for wrong in ({**packed, name: packed[name][:, 1:]}, {k: one for k, one in packed.items() if k != name}):
                 with pytest.raises(ValueError, match="another network"):
-                    check_stored(wrong, shapes)
+                    check_stored(wrong, packed_shapes(shapes, wrong))
 
 
 @needs_core

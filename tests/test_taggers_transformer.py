@@ -18,9 +18,9 @@ from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.mapped import MappedArrays
 from ensemble_deid.note.document import Document
 from ensemble_deid.taggers.base import FitOptions
+from ensemble_deid.taggers.quantisation import dequantise, quantise
 from ensemble_deid.taggers.transformer import training
 from ensemble_deid.taggers.transformer.pieces import CASES, GAPS, cut_into_pieces, learn_pieces, windows
-from ensemble_deid.taggers.transformer.quantisation import dequantise, quantise
 from ensemble_deid.taggers.transformer.scoring import SpecialPieces, batches
 from ensemble_deid.taggers.transformer.tagger import LAYERS, SETTINGS, WEIGHTS, TransformerTagger
 

@@ -244,7 +244,7 @@ def _knowing(notes: Sequence[Document], manifest: Manifest) -> Manifest:
 
 
 def _compact(directory: Path, manifest: Manifest) -> None:
-    """Store an encoder's weights in eight bits, the network's in half precision, the CRF's and stacker's in single."""
+    """Store an encoder's weights and the network's word vectors in eight bits, its other weights in half precision."""
     config = make_config(manifest.config, place=str(directory / FILE))
     for name in config.submodels:
         compact_submodel(name, directory, labels=manifest.labels, config=config)

@@ -19,8 +19,11 @@ from ensemble_deid.taggers.layers import (
     under,
 )
 from ensemble_deid.taggers.neural.encoding import Inputs, Sizes
+from ensemble_deid.taggers.quantisation import restored
 
 SINGLE, COMPILED = "single precision", "single precision, LSTM compiled"
+WORD_TABLES = ("words.weight", "pretrained.weight")
+"""The vectors of words: those learned, and those that training started from."""
 _EPS = 1e-5
 _WORDS = 128
 """So few words' convolutions stay in the processor's cache."""
@@ -99,9 +102,9 @@ class ArrayNetwork:
 
     def score(self, inputs: Inputs) -> Array:
         """Return the score of every tag at every token, (batch, time, tags)."""
-        words = look_up(self.weights["words.weight"], inputs.words)
+        words = restored(self.weights, WORD_TABLES[0], inputs.words)
         if inputs.vectors is not None:
-            words = words + look_up(self.weights["pretrained.weight"], inputs.vectors)
+            words = words + restored(self.weights, WORD_TABLES[1], inputs.vectors)
         parts = [words]
         if self._config.characters != "none":
             parts.append(self.characters(inputs.spelling)[inputs.form])

@@ -35,6 +35,7 @@ from ensemble_deid.taggers.neural.encoding import (
 )
 from ensemble_deid.taggers.neural.names import characters_of, read_names, train_on_names
 from ensemble_deid.taggers.neural.network import CharacterBilstm, TaggingNetwork, TorchNetwork, inputs_to_tensors
+from ensemble_deid.taggers.quantisation import dequantise
 from ensemble_deid.taggers.sequences import merge_lines
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def _inherit(module: TaggingNetwork, new: Vocabularies, scheme: TagScheme, *, st
         **dict.fromkeys(("scores.bias", "crf.start_transitions", "crf.end_transitions"), (tags,)),
         **{f"features.{k}.weight": ((new.rows(name), old.rows(name)), None) for k, name in enumerate(new.features)},
     }
-    return inherit_weights(module, start.network.weights, axes=axes)
+    return inherit_weights(module, dequantise(start.network.weights), axes=axes)
 
 
 def _features(config: NeuralConfig, train: Batch) -> tuple[str, ...]:

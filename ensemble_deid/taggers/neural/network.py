@@ -12,9 +12,10 @@ from torchcrf import CRF
 
 from ensemble_deid.config import NeuralConfig
 from ensemble_deid.taggers.device import to_device
-from ensemble_deid.taggers.layers import Array, Weights, single
+from ensemble_deid.taggers.layers import Array, Weights
 from ensemble_deid.taggers.neural.arrays import SINGLE, positional_encoding
 from ensemble_deid.taggers.neural.encoding import Inputs, Sizes
+from ensemble_deid.taggers.quantisation import dequantise
 
 _PASSED_OVER = -100
 
@@ -260,7 +261,7 @@ class TorchNetwork:
     def from_weights(cls, weights: Weights, sizes: Sizes, config: NeuralConfig, device: str) -> "TorchNetwork":
         """Return a network on a device with the weights of a file."""
         module = TaggingNetwork(sizes, config)
-        module.load_state_dict({name: torch.from_numpy(single(value).copy()) for name, value in weights.items()})
+        module.load_state_dict({name: torch.tensor(value) for name, value in dequantise(weights).items()})
         return cls(module, torch.device(device))
 
     @property

@@ -21,9 +21,10 @@ from ensemble_deid.taggers.base import FitOptions, Proposals
 from ensemble_deid.taggers.chain import LinearChain
 from ensemble_deid.taggers.decoding import decode
 from ensemble_deid.taggers.device import described, wants_gpu
-from ensemble_deid.taggers.layers import check_shapes, read_weights, single
-from ensemble_deid.taggers.neural.arrays import ArrayNetwork, network_shapes
+from ensemble_deid.taggers.layers import read_weights
+from ensemble_deid.taggers.neural.arrays import WORD_TABLES, ArrayNetwork, network_shapes
 from ensemble_deid.taggers.neural.encoding import Encoded, Vocabularies, bucket, encode
+from ensemble_deid.taggers.quantisation import SCALE, check_stored, dequantise, quantise
 from ensemble_deid.taggers.sequences import chain_proposals, merge_lines
 
 if TYPE_CHECKING:
@@ -98,17 +99,19 @@ class NeuralTagger:
 
     def save(self, directory: Path) -> None:
         """Write the weights as safetensors and the vocabularies as JSON."""
-        weights = {name: np.ascontiguousarray(single(value)) for name, value in self.network.weights.items()}
+        weights = {name: np.ascontiguousarray(value) for name, value in dequantise(self.network.weights).items()}
         (directory / WEIGHTS).write_bytes(save(weights))
         content = {"epochs": self.epochs, "vocabularies": self.vocabularies.to_json()}
         (directory / VOCABULARY).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
 
     @staticmethod
     def compact_saved(directory: Path) -> None:
-        """Rewrite the weights that `save` wrote in half precision."""
+        """Rewrite the weights that `save` wrote in half precision, the vectors of words in eight bits."""
         path = directory / WEIGHTS
-        weights = {name: value.astype(np.float16) for name, value in load(path.read_bytes()).items()}
-        path.write_bytes(save(weights))
+        weights = load(path.read_bytes())
+        tables = {name: value for name, value in weights.items() if name.removesuffix(SCALE) in WORD_TABLES}
+        others = {name: value.astype(np.float16) for name, value in weights.items() if name not in tables}
+        path.write_bytes(save(others | quantise(tables)))
 
     @classmethod
     def load(cls, directory: Path, *, scheme: TagScheme, config: NeuralConfig, device: str) -> Self:
@@ -121,7 +124,7 @@ class NeuralTagger:
             content = strict_json((directory / VOCABULARY).read_text(encoding="utf-8"))
             vocabularies = Vocabularies.from_json(content["vocabularies"])
             sizes, weights = vocabularies.sizes(len(scheme.tags)), read_weights(directory / WEIGHTS)
-            check_shapes(weights, network_shapes(sizes, config))
+            check_stored(weights, network_shapes(sizes, config))
             epochs = int(content["epochs"])
         except (ValueError, KeyError, TypeError) as error:
             raise ModelError(f"{directory}: the network's files are damaged ({type(error).__name__})") from None

@@ -16,16 +16,15 @@ from ensemble_deid.taggers.layers import (
     Linear,
     Weights,
     attention,
-    check_shapes,
     gelu,
     look_up,
     single,
     under,
 )
+from ensemble_deid.taggers.quantisation import SCALE, dequantise, in_eight_bits, restored
 from ensemble_deid.taggers.transformer.compiled_layer import NORMS, CompiledLayer
-from ensemble_deid.taggers.transformer.packing import PARTS, packed_shapes, unpack_layer, unpack_layers
+from ensemble_deid.taggers.transformer.packing import PARTS, unpack_layer, unpack_layers
 from ensemble_deid.taggers.transformer.pieces import CASES, GAPS
-from ensemble_deid.taggers.transformer.quantisation import SCALE, dequantise, in_eight_bits, is_scale, restored
 from ensemble_deid.taggers.transformer.scoring import Windows
 
 MOST_LAYERS = 100
@@ -178,10 +177,3 @@ def _matrices(layer: Weights) -> list[Weights]:
     """Return the four matrices of a layer with their biases and scales."""
     parts = [[under(layer, name) for name in names] for names in PARTS.values()]
     return [{end: np.concatenate([one[end] for one in joined]) for end in joined[0]} for joined in parts]
-
-
-def check_stored(weights: Weights, expected: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise ValueError unless stored weights, and the scales of those in eight bits, have the shapes expected."""
-    expected = packed_shapes(expected, weights)
-    scales = {name: expected[name.removesuffix(SCALE)][:1] for name in weights if is_scale(weights, name)}
-    check_shapes(weights, {**expected, **scales})

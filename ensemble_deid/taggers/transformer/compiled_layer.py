@@ -13,8 +13,8 @@ from ensemble_deid.arrays import Flags
 from ensemble_deid.compiled import has_core
 from ensemble_deid.reproducible import is_pinned
 from ensemble_deid.taggers.layers import Array, Weights, single, under
+from ensemble_deid.taggers.quantisation import SCALE
 from ensemble_deid.taggers.transformer.packing import PARTS, can_be_packed, layer_widths, pack_layer
-from ensemble_deid.taggers.transformer.quantisation import SCALE
 
 with suppress(ImportError):
     from ensemble_deid import _core

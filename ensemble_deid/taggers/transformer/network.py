@@ -11,9 +11,9 @@ from transformers import AutoConfig, AutoModel, PreTrainedModel
 
 from ensemble_deid.taggers.device import to_device, torch_on_one_thread
 from ensemble_deid.taggers.layers import Array, Weights
+from ensemble_deid.taggers.quantisation import dequantise
 from ensemble_deid.taggers.transformer.arrays import SINGLE, check_layers
 from ensemble_deid.taggers.transformer.pieces import CASES, GAPS
-from ensemble_deid.taggers.transformer.quantisation import dequantise
 from ensemble_deid.taggers.transformer.scoring import Windows
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from ensemble_deid.taggers.layers import Array, Weights, under
-from ensemble_deid.taggers.transformer.quantisation import SCALE, in_eight_bits
+from ensemble_deid.taggers.quantisation import SCALE, in_eight_bits
 
 PACKED = "packed"
 PARTS: Mapping[str, Sequence[str]] = {

@@ -21,11 +21,11 @@ from ensemble_deid.taggers.chain import LinearChain
 from ensemble_deid.taggers.decoding import decode
 from ensemble_deid.taggers.device import described, wants_gpu
 from ensemble_deid.taggers.layers import Array, Weights, read_weights
+from ensemble_deid.taggers.quantisation import as_stored, check_stored, quantise
 from ensemble_deid.taggers.sequences import chain_proposals, merge_lines
-from ensemble_deid.taggers.transformer.arrays import ArrayClassifier, check_stored, classifier_shapes, is_plain_bert
-from ensemble_deid.taggers.transformer.packing import PACKED, pack_layers, unpack_layers
+from ensemble_deid.taggers.transformer.arrays import ArrayClassifier, classifier_shapes, is_plain_bert
+from ensemble_deid.taggers.transformer.packing import PACKED, pack_layers, packed_shapes, unpack_layers
 from ensemble_deid.taggers.transformer.pieces import CUTS, Cut, Pieces, PieceVocabulary, cut_into_pieces, windows
-from ensemble_deid.taggers.transformer.quantisation import as_stored, quantise
 from ensemble_deid.taggers.transformer.scoring import SpecialPieces, score_pieces
 
 if TYPE_CHECKING:
@@ -150,7 +150,8 @@ class TransformerTagger:
             sizes = [len(values) + 1 for values in vocabulary.values()]
             network: ArrayClassifier | TorchClassifier
             if is_plain_bert(encoder_config) and not gpu:
-                check_stored(weights, classifier_shapes(encoder_config, len(scheme.tags), sizes))
+                shapes = classifier_shapes(encoder_config, len(scheme.tags), sizes)
+                check_stored(weights, packed_shapes(shapes, weights))
                 network = ArrayClassifier(weights, encoder_config)
             else:
                 with needs_extra("train", f"an encoder of the kind {encoder_config['model_type']}, or a GPU,"):

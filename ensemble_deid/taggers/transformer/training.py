@@ -28,6 +28,7 @@ from ensemble_deid.seeds import generator
 from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.device import bfloat16_helps, choose_device, to_device
 from ensemble_deid.taggers.inherit import Axis, inherit_weights, seeded, train_epoch
+from ensemble_deid.taggers.quantisation import as_stored, dequantise
 from ensemble_deid.taggers.transformer.arrays import ArrayClassifier, is_plain_bert
 from ensemble_deid.taggers.transformer.efficient_training import embeddings_in_use, speed_up_bert
 from ensemble_deid.taggers.transformer.network import (
@@ -38,7 +39,6 @@ from ensemble_deid.taggers.transformer.network import (
     windows_to_tensors,
 )
 from ensemble_deid.taggers.transformer.pieces import Pieces, cut_of, learn_pieces, windows
-from ensemble_deid.taggers.transformer.quantisation import as_stored, dequantise
 from ensemble_deid.taggers.transformer.scoring import SpecialPieces, TextWindow, WindowBatch, batches
 
 if TYPE_CHECKING:

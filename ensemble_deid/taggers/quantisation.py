@@ -4,9 +4,11 @@ A quarter of the size of single precision, half of half precision (symmetric qua
 Prediction restores them to single precision, so that only the rounding remains.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from ensemble_deid.taggers.layers import Array, Weights, single
+from ensemble_deid.taggers.layers import Array, Weights, check_shapes, single
 
 SCALE = ".scale"
 """What stands at the end of the name of a matrix's scales."""
@@ -53,6 +55,12 @@ def in_eight_bits(weights: Weights) -> bool:
 def is_scale(weights: Weights, name: str) -> bool:
     """Return whether an array holds the scales of another one."""
     return name.endswith(SCALE) and name.removesuffix(SCALE) in weights
+
+
+def check_stored(weights: Weights, expected: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise ValueError unless stored weights, and the scales of those in eight bits, have the shapes expected."""
+    scales = {name: expected[name.removesuffix(SCALE)][:1] for name in weights if is_scale(weights, name)}
+    check_shapes(weights, {**expected, **scales})
 
 
 def restored(weights: Weights, name: str, rows: Array | slice = slice(None)) -> Array:
