@@ -10,9 +10,9 @@ processed note still has its date, or when the server's output has a word of a n
 the times over open connections; processor time is the server's own (Linux) and hardly depends on other programs.
 
 `abuse` cuts connections and sends rubbish and oversize bodies. `together` alternates between two servers, one of which
-reads one note at a time; it sends passages of 600 characters (`--length`) from the demo corpus's dev notes. `soak`
-sends such passages and prints how the server's memory grows. `--minutes` ends a part early; the number of requests is
-printed.
+reads one note at a time, or is that of an earlier checkout (`--against`); it sends passages of 600 characters
+(`--length`) from the demo corpus's dev notes. `soak` sends such passages and prints how the server's memory grows.
+`--minutes` ends a part early; the number of requests is printed.
 MODEL must find slashed dates, as every model with the English patterns does.
 """
 
@@ -40,6 +40,7 @@ from ensemble_deid.cli.terminal import as_script
 
 MARKER = "Zyxwvutsr"
 MAX_BODY = 100_000
+MODEL = Path("models/ensemble_deid_en/ensemble_deid_en/model")
 _ADDRESS = re.compile(r"at http://([^ ;]+):(\d+);")
 _WORDS = "patient was seen in the clinic for pain of the chest and no fever was found after two days at home".split()
 _JSON = {"content-type": "application/json"}
@@ -224,14 +225,20 @@ class Server:
 
 
 @contextmanager
-def serving(options: argparse.Namespace, *more: str) -> Iterator[Server]:
-    """Start a server, wait until it answers, and end it. Its output must have no word of a note."""
+def serving(options: argparse.Namespace, *more: str, checkout: Path | None = None) -> Iterator[Server]:
+    """Start a server, of another checkout with its own model if one is given, and end it.
+
+    Its output must have no word of a note.
+    """
+    model, environment = options.model, {k: v for k, v in os.environ.items() if k != "ENSEMBLE_DEID_TOKEN"}
+    environment["PYTHONUNBUFFERED"] = "1"
+    if checkout is not None:
+        model, environment["PYTHONPATH"] = str(checkout / MODEL), str(checkout)
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
-        command = [sys.executable, "-m", "ensemble_deid", "serve", options.model, "--port", "0", *more]
+        command = [sys.executable, "-m", "ensemble_deid", "serve", model, "--port", "0", *more]
         command += ["--max-body", str(MAX_BODY), "--jobs", str(options.workers), "--time-limit", "600"]
         command += [] if options.submodels is None else ["--submodels", options.submodels]
-        environment = {k: v for k, v in os.environ.items() if k != "ENSEMBLE_DEID_TOKEN"} | {"PYTHONUNBUFFERED": "1"}
         with log.open("wb") as stream:
             server = subprocess.Popen(command, stdout=stream, stderr=stream, env=environment)
         try:
@@ -291,7 +298,9 @@ def together(options: argparse.Namespace) -> float:
     """Print what batching gains, alternating between two servers; return it for the server's processor."""
     notes = passages(options.length)
     totals = {"one by one": [0.0] * 3, "together": [0.0] * 3}
-    with serving(options, "--together", "1") as first, serving(options) as second:
+    # An earlier checkout, without the option, read notes one by one.
+    one_by_one = serving(options, checkout=options.against) if options.against else serving(options, "--together", "1")
+    with one_by_one as first, serving(options) as second:
         for server in (first, second):
             send(server, notes, clients=1, requests=3, seconds=math.inf)
         print("| turn | notes read | notes | notes/s | notes/s of the server's processor | refused |")
@@ -423,6 +432,7 @@ def main() -> None:
     parser.add_argument("--submodels", help="of the model, to be loaded")
     parser.add_argument("--seconds", type=float, default=5.0, help="for each row of times, each turn of together")
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="its server is the other one of together")
     options = parser.parse_args()
     {"abuse": abuse, "times": times, "together": together, "soak": soak}[options.part](options)
 

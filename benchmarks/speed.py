@@ -27,7 +27,7 @@ _SHORT = 600
 
 START, WHOLE, PRIVATE = "start, one note, s", "whole process, MB", "private, MB"
 WITH, WITHOUT = "tokens/s with encoder", "tokens/s without"
-JOBS, HTTP, TBED = "--jobs 2, without encoder, times", "16 HTTP clients together, times", "TBED, times NLTK"
+JOBS, HTTP, TBED = "--jobs 2, without encoder, times", "16 HTTP clients, times as many notes", "TBED, times NLTK"
 TRAIN, INSTALLED = "make train, min", "installed for prediction, MB"
 AT_MOST = {START: 1.0, WHOLE: 250.0, PRIVATE: 90.0, INSTALLED: 260.0, TRAIN: 20.0}
 AT_LEAST = {JOBS: 1.9, HTTP: 1.6, TBED: 200.0}
@@ -109,7 +109,7 @@ def compare(checkouts: Sequence[Path], *, notes: int, turns: int) -> dict[str, l
     return {name: [statistics.median(one[name] for one in found) for found in runs.values()] for name in names}
 
 
-def of_other_scripts(checkout: Path) -> dict[str, float]:
+def of_other_scripts(checkout: Path, against: Path | None) -> dict[str, float]:
     """Return the ratios that the other scripts measure, each within one run."""
     from batch_jobs import measure_jobs
     from service_load import together
@@ -122,7 +122,7 @@ def of_other_scripts(checkout: Path) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as name:
         jobs = measure_jobs(Path(name), model, 400, [f"--submodels={','.join(_WITHOUT)}"])
     load = argparse.Namespace(model=str(model), workers=1, submodels=None, length=_SHORT)
-    load.clients, load.turns, load.seconds = 16, 3, 20.0
+    load.clients, load.turns, load.seconds, load.against = 16, 3, 20.0, against
     tbed = compare_with_nltk(generate(200_000), parse_templates(TEMPLATES_30), rounds=1)
     return {JOBS: jobs, HTTP: together(load), TBED: tbed}
 
@@ -171,7 +171,7 @@ def main() -> None:
     checkouts = [own] if options.against is None else [options.against.resolve(), own]
     rows = compare(checkouts, notes=options.notes, turns=options.turns)
     if options.all:
-        rows |= {name: [value] for name, value in of_other_scripts(own).items()}
+        rows |= {name: [value] for name, value in of_other_scripts(own, options.against).items()}
     if options.train:
         rows[TRAIN] = [train_minutes(own)]
     if options.installed is not None:
