@@ -58,7 +58,7 @@ $(BIN)/ensemble-deid deidentify $(MODEL) $(OUT)/before --out $(OUT)/after --styl
 @echo; cat $(OUT)/after/$(NOTE).txt
 endef
 
-# How the English model is made: on all sites, so with fewer folds and epochs than on few; 93 minutes on 2 busy cores for 2.2.0. C, gamma and
+# How the English model is made: on all sites, so with fewer folds and epochs than on few; 59 minutes on 2 cores for 2.3.0. C, gamma and
 # weights were compared on all candidates, since a search on 8,000 chooses worse ones (research/reports). What is done is kept
 # beside MODEL, and --resume goes on with it.
 english-model: $(VENV)/installed-train
@@ -66,7 +66,7 @@ english-model: $(VENV)/installed-train
 		--set transformer.epochs=3 --set neural.epochs=6 --set augment.share=0.35 \
 		--set 'stack.c_grid=[2.0]' --set 'stack.gamma_grid=[0.009]' --set 'stack.weight_grid=[1.0]'
 	$(BIN)/ensemble-deid model threshold $(MODEL) demo:dev --max-false-positives 5
-	$(BIN)/ensemble-deid model package $(MODEL) --name en --version 2.2.0 --out $(ENGLISH) --licence LICENSE --compact \
+	$(BIN)/ensemble-deid model package $(MODEL) --name en --version 2.3.0 --out $(ENGLISH) --licence LICENSE --compact \
 		--public-notes demo:train --public-notes demo:dev --score demo:test
 	@mkdir -p $(OUT)
 	$(BIN)/python -m research exposure demo:test $(ENGLISH)/ensemble_deid_en/model --known-notes demo:dev $(ENGLISH)/ensemble_deid_en/model \

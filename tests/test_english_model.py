@@ -38,7 +38,7 @@ def test_it_is_whole_and_trained_on_this_corpus() -> None:
 
 
 def test_it_knows_the_notes_it_was_made_with() -> None:
-    assert used_before(MODEL, read_corpus("demo:train")) == "1587 of 1587 notes were training notes"
+    assert used_before(MODEL, read_corpus("demo:train")) == "2163 of 2163 notes were training notes"
     dev = used_before(MODEL, read_corpus("demo:dev"))
     assert dev == "the threshold was chosen on 186 of them; they are the dev notes of training"
     assert used_before(MODEL, read_corpus("demo:test")) == "no use on record"
@@ -52,7 +52,7 @@ def test_its_leave_site_out_curves_are_in_it() -> None:
     for submodels in (everything, tuple(name for name in everything if name != "transformer")):
         found = out_of_fold(manifest, submodels)
         assert found is not None
-        assert found.notes == "its 1,587 training notes of 136 sites, out of fold"
+        assert found.notes == "its 2,163 training notes of 208 sites, out of fold"
         point = find_point(found.curve, rule="sensitivity", wanted=0.99)
         assert point is not None
         assert (point.counts.recall or 0) >= 0.99

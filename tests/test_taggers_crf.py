@@ -1,6 +1,7 @@
 """The CRF as read back against CRFsuite itself, and what happens to damaged model files."""
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from ensemble_deid.taggers.base import FitOptions
 from ensemble_deid.taggers.chain import Marginals
 from ensemble_deid.taggers.crf.crfsuite_file import CrfsuiteWeights, read_crfsuite
 from ensemble_deid.taggers.crf.tagger import FILE, CrfTagger
-from ensemble_deid.taggers.crf.weights import CrfWeights
+from ensemble_deid.taggers.crf.weights import LEAST_WEIGHT, CrfWeights
 from ensemble_deid.taggers.crf.windows import DEFAULT_WINDOWS, read_windows
 from ensemble_deid.taggers.sequences import sequence_of_rows
 
@@ -189,6 +190,19 @@ def test_the_file_has_the_weights_of_crfsuite_and_a_compact_one_rounds_them(smal
     assert "digits[-1]&digits[0]=<>\x1fnone" in expected
     rounded = {name: {label: float(np.float32(w)) for label, w in found.items()} for name, found in expected.items()}
     assert by_name(weights.compact()) == rounded
+
+
+def test_a_compact_file_has_no_weights_near_to_0(small: bytes, tmp_path: Path) -> None:
+    weights = CrfWeights.of_crfsuite(read_crfsuite(small))
+    third = np.arange(len(weights.weight)) % 3 == 0
+    weights = replace(weights, weight=np.where(third, -LEAST_WEIGHT / 2, weights.weight))
+    expected: dict[str, dict[str, float]] = {}
+    for name, found in by_name(weights).items():
+        if large := {label: float(np.float32(w)) for label, w in found.items() if abs(w) >= LEAST_WEIGHT}:
+            expected[name] = large
+    assert 0 < len(expected) < len(weights.begins) - 1
+    (tmp_path / FILE).write_bytes(weights.compact().to_bytes())
+    assert by_name(CrfWeights.of_file(tmp_path / FILE)) == expected
 
 
 @pytest.mark.parametrize("flip", [0x01, 0x80, 0xFF])

@@ -23,6 +23,8 @@ from ensemble_deid.taggers.crf.crfsuite_file import CrfsuiteWeights
 
 BEYOND = "<>"
 """The value of a window that lies outside the sequence."""
+LEAST_WEIGHT = 0.001
+"""A token has some hundred weights for a label, so smaller ones change its score by less than 0.1."""
 _JOINT = "\x1f"
 _MOST = 2**63
 
@@ -109,8 +111,19 @@ class CrfWeights:
         )
 
     def compact(self) -> "CrfWeights":
-        """Return a copy with weights in single precision."""
-        return replace(self, weight=self.weight.astype(np.float32))
+        """Return a copy with weights in single precision, without those nearer to 0 than `LEAST_WEIGHT`."""
+        kept = np.abs(self.weight) >= LEAST_WEIGHT
+        counts = np.diff(np.append(0, np.cumsum(kept))[self.begins])
+        left = counts > 0
+        windows: dict[str, WindowWeights] = {}
+        first = 0
+        for name, window in self.windows.items():
+            keys = window.keys[left[window.first : window.first + len(window.keys)]]
+            windows[name] = replace(window, keys=keys, first=first)
+            first += len(keys)
+        begins = np.append(0, np.cumsum(counts[left])).astype(np.int32)
+        weight = self.weight[kept].astype(np.float32)
+        return replace(self, windows=windows, begins=begins, label=self.label[kept], weight=weight)
 
     def to_bytes(self) -> bytes:
         arrays: dict[str, NDArray[Any]] = {
