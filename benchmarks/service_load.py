@@ -240,7 +240,7 @@ def serving(options: argparse.Namespace, *more: str, checkout: Path | None = Non
         command += ["--max-body", str(MAX_BODY), "--jobs", str(options.workers), "--time-limit", "600"]
         command += [] if options.submodels is None else ["--submodels", options.submodels]
         with log.open("wb") as stream:
-            server = subprocess.Popen(command, stdout=stream, stderr=stream, env=environment)
+            server = subprocess.Popen(command, stdout=stream, stderr=stream, env=environment, cwd=checkout)
         try:
             while not (found := _ADDRESS.search(log.read_text(encoding="utf-8"))):
                 assert server.poll() is None, log.read_text(encoding="utf-8")
