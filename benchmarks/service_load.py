@@ -226,13 +226,14 @@ class Server:
 
 @contextmanager
 def serving(options: argparse.Namespace, *more: str, checkout: Path | None = None) -> Iterator[Server]:
-    """Start a server, of another checkout with its own model if one is given, and end it.
+    """Start a server, of another checkout with its own model if one is given, wait until it answers, and end it.
 
     Its output must have no word of a note.
     """
     model, environment = options.model, {k: v for k, v in os.environ.items() if k != "ENSEMBLE_DEID_TOKEN"}
     environment["PYTHONUNBUFFERED"] = "1"
     if checkout is not None:
+        checkout = checkout.resolve()
         model, environment["PYTHONPATH"] = str(checkout / MODEL), str(checkout)
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
@@ -295,10 +296,9 @@ def passages(length: int) -> list[str]:
 
 
 def together(options: argparse.Namespace) -> float:
-    """Print what batching gains, alternating between two servers; return it for the server's processor."""
+    """Print how many times the notes of the first of two servers the second reads; return it for the processor."""
     notes = passages(options.length)
-    totals = {"one by one": [0.0] * 3, "together": [0.0] * 3}
-    # An earlier checkout, without the option, read notes one by one.
+    totals = {"earlier" if options.against else "one by one": [0.0] * 3, "together": [0.0] * 3}
     one_by_one = serving(options, checkout=options.against) if options.against else serving(options, "--together", "1")
     with one_by_one as first, serving(options) as second:
         for server in (first, second):
@@ -432,7 +432,7 @@ def main() -> None:
     parser.add_argument("--submodels", help="of the model, to be loaded")
     parser.add_argument("--seconds", type=float, default=5.0, help="for each row of times, each turn of together")
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="its server is the other one of together")
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="its server is the first one of together")
     options = parser.parse_args()
     {"abuse": abuse, "times": times, "together": together, "soak": soak}[options.part](options)
 

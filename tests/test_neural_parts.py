@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file, save_file
 from test_taggers_neural import SMALL as SMALL_BILSTM
 from tiny_notes import SCHEME, plain, tiny_batch, tiny_notes
 
@@ -29,7 +30,8 @@ from ensemble_deid.taggers.neural.network import (
     TransformerEncoder,
     character_encoder,
 )
-from ensemble_deid.taggers.neural.tagger import NeuralTagger, score_tokens
+from ensemble_deid.taggers.neural.tagger import WEIGHTS, NeuralTagger, score_tokens
+from ensemble_deid.taggers.quantisation import dequantise
 from ensemble_deid.taggers.sequences import merge_lines
 
 SMALL: dict[str, Any] = {
@@ -98,6 +100,31 @@ def test_each_combination_learns_and_survives_the_disk(parts: str, names: str, o
     assert [s.score for s in alone.best[0]] == pytest.approx([s.score for s in together.best[2]], abs=1e-5)
     with pytest.raises(ModelError):
         NeuralTagger.load(tmp_path, scheme=SCHEME, config=NeuralConfig(**{**SMALL, "hidden": 26}), device="cpu")
+
+
+def test_a_compact_network_has_its_words_in_eight_bits(others: Batch, tmp_path: Path) -> None:
+    config = NeuralConfig(**SMALL)
+    tagger = fit(config)
+    tagger.save(tmp_path)
+    NeuralTagger.compact_saved(tmp_path)
+    small = NeuralTagger.load(tmp_path, scheme=SCHEME, config=config, device="cpu")
+    stored, words = small.network.weights, tagger.network.weights["words.weight"]
+    assert (stored["words.weight"].dtype, stored["words.weight.scale"].shape) == (np.int8, (len(words),))
+    assert stored["scores.weight"].dtype == np.float16
+    np.testing.assert_allclose(dequantise(stored)["words.weight"], words, atol=float(np.abs(words).max()) / 254 + 1e-6)
+    sizes = small.vocabularies.sizes(len(SCHEME.tags))
+    starts, encoded = merge_lines(others.tokens, max_tokens=12), encode(others, small.vocabularies)
+    by_torch = TorchNetwork.from_weights(stored, sizes, config, device="cpu")
+    found, expected = (
+        score_tokens(network, encoded, starts, notes=None, n_tags=sizes.tags) for network in (small.network, by_torch)
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    further = NeuralTagger.fit(tiny_batch(TRAIN), None, FitOptions(SCHEME, config, seed=13, start=small))
+    assert further.network.weights["words.weight"].shape == words.shape
+    weights = load_file(tmp_path / WEIGHTS)
+    save_file({**weights, "words.weight.scale": weights["words.weight.scale"][1:]}, tmp_path / WEIGHTS)
+    with pytest.raises(ModelError):
+        NeuralTagger.load(tmp_path, scheme=SCHEME, config=config, device="cpu")
 
 
 def test_the_default_is_made_as_before_there_was_a_choice() -> None:

@@ -14,7 +14,7 @@ from ensemble_deid.features.batch import plain_batch
 from ensemble_deid.features.columns import line_labels
 from ensemble_deid.features.pattern_text import failed_examples
 from ensemble_deid.features.patterns import PatternSet, find_all, parse_patterns
-from ensemble_deid.model.options import threshold_factor
+from ensemble_deid.model.options import LOWERED, threshold_factor
 from ensemble_deid.note import reading as reading_module
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import ALIKE as TABLE
@@ -400,6 +400,24 @@ def test_forms_that_are_not_undone_are_told() -> None:
     capitals = "SEEN BY DR OKONKWO IN THE CLINIC, BLOOD PRESSURE STABLE, WILL RETURN TO SPRINGFIELD IN JUNE."
     assert (read(capitals).text, set(read(capitals).forms)) == (capitals, {"capitals"})
     assert threshold_factor(read(capitals)) < threshold_factor(read(capitals.title())) == 1
+
+
+def test_every_form_that_lowers_the_threshold_is_told() -> None:
+    prose = "Mr Edward Okonkwo was seen by Dr Smith in the clinic on 4/2/2071 with fever and a cough since June. " * 3
+    written = {
+        "letters apart": " ".join(prose.replace(" ", "  ")),
+        "blanks in numbers": prose.replace("4/2/2071", "4 / 2 / 2071"),
+        "misread characters": "Patlent: Edward 0konkwo, seen by Dr Srnitb witb fcver, c0ugh, l2 dose5 of amoxicil1in.",
+        "one word a line": "\n".join(prose.split()),
+        "two columns": "\n".join(f"{prose[k : k + 30]:40}{prose[k + 60 : k + 90]}" for k in range(0, 200, 10)),
+        "lower case": prose.lower(),
+        "capitals": prose.upper(),
+    }
+    assert written.keys() == LOWERED.keys()
+    for form, text in written.items():
+        reading = read(text)
+        assert form in reading.forms, form
+        assert threshold_factor(reading) <= LOWERED[form] < 1, form
 
 
 def test_what_a_scanner_misread_is_repaired() -> None:

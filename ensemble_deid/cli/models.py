@@ -66,7 +66,7 @@ def add_model_commands(commands: Any) -> None:
 
 
 def _add_compact(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--compact", action="store_true", help="round weights and compress files: half the size")
+    parser.add_argument("--compact", action="store_true", help="round weights: two fifths smaller")
 
 
 def run_package(options: argparse.Namespace) -> int:

@@ -107,7 +107,7 @@ LOWERED: Mapping[str, float] = {
 """Hard form -> the factor for a note's threshold, because submodels find less in such notes.
 
 Chosen with `en` 2.3.0 on 60 notes of demo dev, none of them in `benchmarks/forms.py --seed 0`, so that recall is at
-most one point under that of plain notes, 96.5. Blanks in numbers were not measured there.
+most one point under that of plain notes, 96.5. Blanks in numbers were not measured there: their factor is older.
 """
 _LEAST_SHARE = {"letters apart": 0.004}
 """Share of a note's characters; ordinary notes of demo dev have at most 0.003 (`T u e`)."""

@@ -244,7 +244,10 @@ def _knowing(notes: Sequence[Document], manifest: Manifest) -> Manifest:
 
 
 def _compact(directory: Path, manifest: Manifest) -> None:
-    """Store an encoder's weights and the network's word vectors in eight bits, its other weights in half precision."""
+    """Store an encoder's matrices and the network's word vectors in eight bits, and round all other weights.
+
+    Those of the network and the support vectors are in half precision, the CRF's in single, without those near 0.
+    """
     config = make_config(manifest.config, place=str(directory / FILE))
     for name in config.submodels:
         compact_submodel(name, directory, labels=manifest.labels, config=config)

@@ -17,7 +17,7 @@ with suppress(ImportError):
     from ensemble_deid import _core
 
 Array = NDArray[Any]
-"""Weights or activations: float32, or float16 where weights are stored so."""
+"""Weights or activations: float32; where weights are stored smaller, float16 or int8."""
 Weights = Mapping[str, Array]
 """Arrays by their names in the file."""
 

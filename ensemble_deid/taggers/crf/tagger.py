@@ -138,7 +138,7 @@ class CrfTagger:
 
     @staticmethod
     def compact_saved(directory: Path) -> None:
-        """Round the weights that `save` wrote to single precision."""
+        """Leave out weights near 0 of those that `save` wrote, and round the others to single precision."""
         data = CrfWeights.of_file(directory / FILE).compact().to_bytes()
         (directory / FILE).unlink()
         (directory / FILE).write_bytes(data)
