@@ -38,6 +38,9 @@ OF_TRAINING = "training_threshold"
 _OVERLAP = "overlap_of_threshold"
 
 
+_MARGIN = 1e-3
+
+
 def freeze_threshold(
     model: Path,
     dev: Sequence[Document],
@@ -59,7 +62,13 @@ def freeze_threshold(
     chosen = choose_threshold(dev, system, rule=rule, wanted=wanted)
     if chosen.chosen_at is None:
         raise _unreached(model, trace_curve(dev, system, view=chosen.view), rule, wanted, "these notes")
-    return _freeze(model, chosen, chosen.chosen_at, overlap_choice("threshold", seen.overlap(dev)))
+    score = chosen.chosen_at.threshold
+    lower = max((span.score for note in system for span in note.spans if span.score < score), default=0.0)
+    # Without the compiled core, or with rounded weights, scores differ a little: keep clear of the nearest two.
+    clear = max(score * (1 - _MARGIN), (score + lower) / 2)
+    return _freeze(
+        model, chosen, replace(chosen.chosen_at, threshold=clear), overlap_choice("threshold", seen.overlap(dev))
+    )
 
 
 def freeze_out_of_fold_threshold(
