@@ -15,7 +15,7 @@ from ensemble_deid.cli.main import main
 from ensemble_deid.cli.report_facts import measured_recall
 from ensemble_deid.config import load_config
 from ensemble_deid.errors import ModelError
-from ensemble_deid.evaluation.curve import Curve, just_below
+from ensemble_deid.evaluation.curve import Curve, just_below, next_lower
 from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.model.directory import update_model
@@ -58,6 +58,16 @@ def test_a_stored_curve_has_points_of_the_curve_and_none_misleads(whole: Curve) 
         assert thin.counts.fp - full.counts.fp <= max(whole.tokens / 10_000, full.counts.fp / 50)
     for point in (stored.point(index) for index in range(len(stored))):
         assert stored.at(point.threshold) == point
+
+
+def test_a_threshold_keeps_clear_of_the_nearest_scores() -> None:
+    counts = np.arange(1, 4, dtype=np.int64)
+    curve = Curve("token-binary", np.array([0.8, 0.5, 0.4999]), counts, counts, 9, 100)
+    assert [next_lower(curve, score) for score in (0.8, 0.5, 0.4999)] == [0.5, 0.4999, 0.0]
+    assert just_below(0.8, lower=0.5) == pytest.approx(0.7992)
+    assert just_below(0.5, lower=0.4999) == pytest.approx(0.49995)
+    for k, score in enumerate((0.8, 0.5, 0.4999)):
+        assert curve.at(just_below(score, lower=next_lower(curve, score))).counts.tp == counts[k]
 
 
 def test_wrong_candidates_below_all_phi_are_counted() -> None:

@@ -18,7 +18,7 @@ from ensemble_deid.note.span import SpanKey
 
 CURVE_VIEWS: tuple[str, ...] = ("strict", "category", "type-blind", "token", "token-category", "token-binary")
 """The views in which an annotation is right or wrong on its own, so that a threshold only takes annotations away."""
-_BELOW = 1e-9
+_BELOW, _FAR_BELOW = 1e-9, 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +100,21 @@ def spread(length: int, most: int) -> list[int]:
     return sorted({round(step * (length - 1) / (most - 1)) for step in range(most)})
 
 
-def just_below(score: float) -> float:
-    """Return a threshold slightly below a score that a threshold was chosen to keep.
+def just_below(score: float, *, lower: float | None = None) -> float:
+    """Return a threshold below a score that a threshold was chosen to keep, and above the next lower one.
 
     Another processor sums in another order, which changes the last digits of a score (some 1e-12 of it): at the score
-    itself, that annotation could be lost. No margin makes up for an encoder in eight bits, whose rounding can turn with
-    these digits.
+    itself, that annotation could be lost. Numpy in the place of the compiled core, and the rounded weights of a compact
+    model, change more digits. So where the next lower score is known, the threshold is midway to it, at most a
+    thousandth below the score.
     """
-    return score * (1 - _BELOW)
+    clear = score if lower is None else max(score * (1 - _FAR_BELOW), (score + lower) / 2)
+    return clear * (1 - _BELOW)
+
+
+def next_lower(curve: Curve, score: float) -> float:
+    """Return the next score below one of a whole curve's, 0 where there is none."""
+    return float(curve.thresholds[curve.thresholds < score].max(initial=0.0))
 
 
 def has_scores(system: Sequence[Document]) -> bool:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ensemble_deid.config_sections import TbedConfig
 from ensemble_deid.errors import ConfigError, ModelError
-from ensemble_deid.evaluation.curve import Curve, OperatingPoint, just_below, trace_curve
+from ensemble_deid.evaluation.curve import Curve, OperatingPoint, just_below, next_lower, trace_curve
 from ensemble_deid.evaluation.operating_points import (
     CHOSEN,
     ChosenThreshold,
@@ -350,7 +350,7 @@ def _threshold(curve: Curve, gold: Sequence[Document], *, wanted: float) -> Chos
     point = find_point(curve, rule="false-positives", wanted=wanted)
     if point is None:
         raise ModelError(f"no threshold reaches {wanted:g} false positives in 1000 tokens on the notes held out")
-    threshold = just_below(point.threshold)
+    threshold = just_below(point.threshold, lower=next_lower(curve, point.threshold))
     chosen_at = replace(point, threshold=threshold)
     return ChosenThreshold("false-positives", wanted, _VIEW, threshold, chosen_at=chosen_at, notes=KnownNotes.of(gold))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ConfigError, ModelError
-from ensemble_deid.evaluation.curve import Curve, OperatingPoint, just_below, trace_curve
+from ensemble_deid.evaluation.curve import Curve, OperatingPoint, just_below, next_lower, trace_curve
 from ensemble_deid.evaluation.operating_points import (
     CHOSEN,
     OUT_OF_FOLD,
@@ -38,9 +38,6 @@ OF_TRAINING = "training_threshold"
 _OVERLAP = "overlap_of_threshold"
 
 
-_MARGIN = 1e-3
-
-
 def freeze_threshold(
     model: Path,
     dev: Sequence[Document],
@@ -62,13 +59,9 @@ def freeze_threshold(
     chosen = choose_threshold(dev, system, rule=rule, wanted=wanted)
     if chosen.chosen_at is None:
         raise _unreached(model, trace_curve(dev, system, view=chosen.view), rule, wanted, "these notes")
-    score = chosen.chosen_at.threshold
-    lower = max((span.score for note in system for span in note.spans if span.score < score), default=0.0)
-    # Without the compiled core, or with rounded weights, scores differ a little: keep clear of the nearest two.
-    clear = max(score * (1 - _MARGIN), (score + lower) / 2)
-    return _freeze(
-        model, chosen, replace(chosen.chosen_at, threshold=clear), overlap_choice("threshold", seen.overlap(dev))
-    )
+    curve, score = trace_curve(dev, system, view=chosen.view), chosen.chosen_at.threshold
+    threshold = just_below(score, lower=next_lower(curve, score))
+    return _freeze(model, chosen, chosen.chosen_at, overlap_choice("threshold", seen.overlap(dev)), threshold=threshold)
 
 
 def freeze_out_of_fold_threshold(
@@ -96,7 +89,7 @@ def freeze_out_of_fold_threshold(
     if point is None:
         raise _unreached(model, stored.curve, rule, wanted, stored.notes)
     chosen = ChosenThreshold(rule, wanted, stored.curve.view, point.threshold, chosen_at=point, notes=OUT_OF_FOLD)
-    return _freeze(model, chosen, point, {}), stored
+    return _freeze(model, chosen, point, {}, threshold=just_below(point.threshold)), stored
 
 
 def freeze_certified_threshold(
@@ -106,7 +99,7 @@ def freeze_certified_threshold(
     chosen = ChosenThreshold(
         "certified", missed, "token-binary", point.threshold, chosen_at=point, notes=KnownNotes.of(notes)
     )
-    return _freeze(model, chosen, point, {})
+    return _freeze(model, chosen, point, {}, threshold=just_below(point.threshold))
 
 
 def reset_threshold(model: Path) -> tuple[float, str]:
@@ -131,9 +124,10 @@ def reset_threshold(model: Path) -> tuple[float, str]:
 _UNCHANGED = "the model is as it was"
 
 
-def _freeze(model: Path, chosen: ChosenThreshold, point: OperatingPoint, overlap: dict[str, Any]) -> ChosenThreshold:
-    """Store the threshold of the point that was chosen, a little below its score, and return the choice with it."""
-    threshold = just_below(point.threshold)
+def _freeze(
+    model: Path, chosen: ChosenThreshold, point: OperatingPoint, overlap: dict[str, Any], *, threshold: float
+) -> ChosenThreshold:
+    """Store the threshold for the point that was chosen, a little below its score, and return the choice with it."""
     frozen = replace(chosen, threshold=threshold, chosen_at=replace(point, threshold=threshold))
     manifest = read_manifest(model)
     record = {CHOSEN: threshold_to_record(frozen), CHOSEN_WITH: changeable_files(manifest), **_shipped(model, manifest)}
