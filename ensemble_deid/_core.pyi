@@ -24,7 +24,7 @@ def add_windows(
 def context_keys(matrix: _Matrix, places: Int64s, instances: Int64s, keys: Int64s, /) -> None:
     """Fill `keys` with those of pairs of a place and an instance, as `ContextKeys.seen` does.
 
-    `matrix` is `ContextKeys.compiled`: cells, rooms, fits, looks and the cells in a key.
+    `matrix` is `ContextKeys.compiled`: cells, rooms, fits, looks (a row an instance) and the cells in a key.
     """
 
 def count_contexts(matrix: _Matrix, places: Int64s, instances: Int64s, counts: Int32s, /) -> None:

@@ -98,7 +98,7 @@ def test_rules_are_numpys(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def contexts() -> dict[str, list[Any]]:
     """Sound arrays: one instance with a tag and a cell in its key, over rows of ones, zeros, tags and words."""
     cells = np.array([[1, 1, 1], [0, 0, 0], [0, 1, 0], [0, 2, 0]], np.int32).ravel()
-    looks = np.array([6, 9, 9, 3, 10, 1, -11], np.int64)[:, None]
+    looks = np.array([[6, 9, 9, 3, 10, 1, -11]], np.int64)
     longs = {name: np.array([value]) for name, value in {"place": 1, "zero": 0, "key": 1}.items()}
     place, zero, key = longs.values()
     matrix = [cells, np.zeros(3, np.uint8), np.ones(1, bool), looks, 2]

@@ -10,7 +10,7 @@ typedef struct {
     const uint8_t *room;
     const char *fits;
     uint64_t n_cells, n_places, n_fits, n_instances;
-    Py_ssize_t width, depth; /* cells in a key, and pairs of cells that may not be equal */
+    Py_ssize_t width, depth, row; /* cells in a key, pairs of cells that may not be equal, numbers an instance */
 } Matrix;
 
 enum { CELLS, ROOM, FITS, LOOKS, MATRIX };
@@ -29,8 +29,8 @@ static int take_matrix(PyObject *given, Py_buffer *views, int *held, Matrix *m)
             return 0;
     m->cells = views[CELLS].buf, m->room = views[ROOM].buf, m->fits = views[FITS].buf, m->looks = views[LOOKS].buf;
     m->n_cells = views[CELLS].len / 4, m->n_places = views[ROOM].len, m->n_fits = views[FITS].len;
-    m->n_instances = shape[1], m->depth = shape[0] / 2 - m->width;
-    if (shape[0] % 2 && m->depth >= 0)
+    m->n_instances = shape[0], m->row = shape[1], m->depth = shape[1] / 2 - m->width;
+    if (m->row % 2 && m->depth >= 0)
         return 1;
     PyErr_SetString(PyExc_ValueError, "the arrays do not fit each other");
     return 0;
@@ -42,26 +42,26 @@ static inline int key_at(const Matrix *m, uint64_t place, uint64_t instance, int
     *key = -1;
     if (place >= m->n_places || instance >= m->n_instances)
         return 0;
-    uint64_t n = m->n_instances, fit = m->room[place] * n + instance;
+    uint64_t fit = m->room[place] * m->n_instances + instance;
     if (fit >= m->n_fits)
         return 0;
     if (!m->fits[fit])
         return 1;
-    const int64_t *look = m->looks + instance, *own = look + m->width * n, *weight = own + 2 * m->depth * n;
-    /* The rows that an instance does not use come last and are 0. */
-    for (Py_ssize_t c = 0; c < m->depth && own[c * n]; c++) {
-        uint64_t one = place + (uint64_t)own[c * n], other = place + (uint64_t)own[(m->depth + c) * n];
+    const int64_t *look = m->looks + instance * m->row, *own = look + m->width, *weight = own + 2 * m->depth;
+    /* The numbers that an instance does not use come last and are 0. */
+    for (Py_ssize_t c = 0; c < m->depth && own[c]; c++) {
+        uint64_t one = place + (uint64_t)own[c], other = place + (uint64_t)own[m->depth + c];
         if (one >= m->n_cells || other >= m->n_cells)
             return 0;
         if (m->cells[one] == m->cells[other])
             return 1;
     }
-    uint64_t sum = (uint64_t)weight[m->width * n];
-    for (Py_ssize_t c = 0; c < m->width && look[c * n]; c++) {
-        uint64_t at = place + (uint64_t)look[c * n];
+    uint64_t sum = (uint64_t)weight[m->width];
+    for (Py_ssize_t c = 0; c < m->width && look[c]; c++) {
+        uint64_t at = place + (uint64_t)look[c];
         if (at >= m->n_cells)
             return 0;
-        sum += (uint64_t)m->cells[at] * (uint64_t)weight[c * n];
+        sum += (uint64_t)m->cells[at] * (uint64_t)weight[c];
     }
     *key = (int64_t)sum;
     return 1;
@@ -153,7 +153,7 @@ PyObject *core_count_matches(PyObject *module, PyObject *args)
         fits = list < n_starts && list + 1 < n_starts && instance < m.n_instances && context < n_contexts;
         if (!fits || !(fits = starts[list + 1] <= n_listed))
             break;
-        uint64_t after = starts[list + 1], tag = tags[context] + 1, tag_row = (uint64_t)m.looks[instance];
+        uint64_t after = starts[list + 1], tag = tags[context] + 1, tag_row = (uint64_t)m.looks[instance * m.row];
         for (uint64_t at = starts[list]; fits && at < after; at++) {
             uint64_t place = listed[at] - offset;
             int64_t key;

@@ -106,7 +106,8 @@ class ContextKeys:
         # For each instance, all that its key needs: the offsets of its cells and of those that must differ, the
         # weights of the cells, and the rest of the key.
         self._looks: Int64s = np.concatenate([instances.shift, instances.unequal, self._weight, self._base[None]])
-        self.compiled = (self.matrix.flat, self.matrix.room, instances.fits, self._looks, len(instances.shift))
+        looks = np.ascontiguousarray(self._looks.T)
+        self.compiled = (self.matrix.flat, self.matrix.room, instances.fits, looks, len(instances.shift))
 
     @property
     def merges(self) -> bool:
