@@ -2,6 +2,7 @@
 
 import mmap
 import os
+from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -122,6 +123,20 @@ class PhraseTable:
         if len(self._seen) < _MOST_WORDS:
             self._seen.update(found)
         return {word: phrases for word, phrases in found.items() if phrases}
+
+    def matches(self, words: Sequence[str], bounds: Sequence[int]) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """Yield the row and the words of every phrase in documents, in their order, of one row the longest first.
+
+        `bounds` are the rows at which documents begin, and the number of rows: no phrase goes on in the next document.
+        """
+        found = self.by_first_word(list(dict.fromkeys(words)))
+        # Where a word begins phrases, hardly ever is its next word one of theirs. "" stands for no next word.
+        seconds = {word: {"".join(phrase[1:2]) for phrase in phrases} for word, phrases in found.items()}
+        for row, (word, following) in enumerate(zip(words, [*words[1:], ""], strict=True)):
+            if word in seconds and (following in seconds[word] or "" in seconds[word]):
+                longest = min(max(map(len, found[word])), bounds[bisect(bounds, row)] - row)
+                possible = (tuple(words[row : row + size]) for size in range(longest, 0, -1))
+                yield from ((row, phrase) for phrase in possible if phrase in found[word])
 
 
 @lru_cache(maxsize=32)
