@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from hashlib import sha256
+from itertools import compress, count
 from pathlib import Path
 
 import numpy as np
@@ -130,13 +131,18 @@ class PhraseTable:
         `bounds` are the rows at which documents begin, and the number of rows: no phrase goes on in the next document.
         """
         found = self.by_first_word(list(dict.fromkeys(words)))
-        # Where a word begins phrases, hardly ever is its next word one of theirs. "" stands for no next word.
-        seconds = {word: {"".join(phrase[1:2]) for phrase in phrases} for word, phrases in found.items()}
-        for row, (word, following) in enumerate(zip(words, [*words[1:], ""], strict=True)):
-            if word in seconds and (following in seconds[word] or "" in seconds[word]):
-                longest = min(max(map(len, found[word])), bounds[bisect(bounds, row)] - row)
-                possible = (tuple(words[row : row + size]) for size in range(longest, 0, -1))
-                yield from ((row, phrase) for phrase in possible if phrase in found[word])
+        # Where a word begins phrases, hardly ever is its next word one of theirs; None is for a phrase of one word.
+        seconds = {w: {phrase[1] if len(phrase) > 1 else None for phrase in found[w]} for w in found}
+        longest = {w: max(map(len, found[w])) for w in found}
+        following = [*words[1:], ""]
+        for row in compress(count(), map(found.__contains__, words)):
+            word = words[row]
+            if following[row] in seconds[word]:
+                for size in range(min(longest[word], bounds[bisect(bounds, row)] - row), 1, -1):
+                    if (phrase := tuple(words[row : row + size])) in found[word]:
+                        yield row, phrase
+            if None in seconds[word]:
+                yield row, (word,)
 
 
 @lru_cache(maxsize=32)
