@@ -115,12 +115,11 @@ class PhraseTable:
         """Return the phrases that begin with each word, as tuples of words; words that begin none are left out."""
         found = {word: self._seen[word] for word in words if word in self._seen}
         new = [word for word in words if word not in found]
-        first, after = self.phrases.beginning_with([f"{word} " for word in new])
-        alone = self.phrases.find(new) >= 0
-        for place in np.flatnonzero(alone | (first < after)).tolist():
-            lines = [*([new[place]] if alone[place] else []), *self.phrases[first[place] : after[place]]]
-            split = (tuple(line.split(" ")) for line in lines)
-            found[new[place]] = frozenset(phrase for phrase in split if len(phrase) <= self.longest)
+        # "!" comes next after the blank.
+        first, after = self.phrases.beginning_with(new, before=b"!")
+        for place in np.flatnonzero(first < after).tolist():
+            split = (tuple(line.split(" ")) for line in self.phrases[first[place] : after[place]])
+            found[new[place]] = frozenset(p for p in split if p[0] == new[place] and len(p) <= self.longest)
         if len(self._seen) < _MOST_WORDS:
             self._seen.update(found)
         return {word: phrases for word, phrases in found.items() if phrases}
