@@ -185,11 +185,13 @@ class StringTable(Sequence[str]):
         """Return the place of each string in the table, -1 where it is not there, int64 (n,)."""
         return np.maximum(self._search(_encoded(strings)), -1)
 
-    def beginning_with(self, prefixes: Sequence[str]) -> tuple[Int64s, Int64s]:
-        """Return for each prefix the first place of a string that begins with it, and that after the last, (n,)."""
+    def beginning_with(self, prefixes: Sequence[str], *, before: bytes = b"\xff") -> tuple[Int64s, Int64s]:
+        """Return for each prefix the first place of a string that begins with it, and that after the last, (n,).
+
+        Strings that go on with `before` or a greater byte do not count; no byte of UTF-8 is as great as the last one.
+        """
         encoded = _encoded(prefixes)
-        # No byte of UTF-8 is as great as the last one.
-        first, after = (self._search([one + end for one in encoded]) for end in (b"", b"\xff"))
+        first, after = (self._search([one + end for one in encoded]) for end in (b"", before))
         return np.where(first < 0, -1 - first, first), -1 - after
 
     def _search(self, wanted: list[bytes]) -> Int64s:

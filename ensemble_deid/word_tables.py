@@ -2,10 +2,12 @@
 
 import mmap
 import os
+from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from hashlib import sha256
+from itertools import compress, count
 from pathlib import Path
 
 import numpy as np
@@ -113,15 +115,33 @@ class PhraseTable:
         """Return the phrases that begin with each word, as tuples of words; words that begin none are left out."""
         found = {word: self._seen[word] for word in words if word in self._seen}
         new = [word for word in words if word not in found]
-        first, after = self.phrases.beginning_with([f"{word} " for word in new])
-        alone = self.phrases.find(new) >= 0
-        for place in np.flatnonzero(alone | (first < after)).tolist():
-            lines = [*([new[place]] if alone[place] else []), *self.phrases[first[place] : after[place]]]
-            split = (tuple(line.split(" ")) for line in lines)
-            found[new[place]] = frozenset(phrase for phrase in split if len(phrase) <= self.longest)
+        # "!" comes next after the blank.
+        first, after = self.phrases.beginning_with(new, before=b"!")
+        for place in np.flatnonzero(first < after).tolist():
+            split = (tuple(line.split(" ")) for line in self.phrases[first[place] : after[place]])
+            found[new[place]] = frozenset(p for p in split if p[0] == new[place] and len(p) <= self.longest)
         if len(self._seen) < _MOST_WORDS:
             self._seen.update(found)
         return {word: phrases for word, phrases in found.items() if phrases}
+
+    def matches(self, words: Sequence[str], bounds: Sequence[int]) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """Yield the row and the words of every phrase in documents, in their order, of one row the longest first.
+
+        `bounds` are the rows at which documents begin, and the number of rows: no phrase goes on in the next document.
+        """
+        found = self.by_first_word(list(dict.fromkeys(words)))
+        # Where a word begins phrases, hardly ever is its next word one of theirs; None is for a phrase of one word.
+        seconds = {w: {phrase[1] if len(phrase) > 1 else None for phrase in found[w]} for w in found}
+        longest = {w: max(map(len, found[w])) for w in found}
+        following = [*words[1:], ""]
+        for row in compress(count(), map(found.__contains__, words)):
+            word = words[row]
+            if following[row] in seconds[word]:
+                for size in range(min(longest[word], bounds[bisect(bounds, row)] - row), 1, -1):
+                    if (phrase := tuple(words[row : row + size])) in found[word]:
+                        yield row, phrase
+            if None in seconds[word]:
+                yield row, (word,)
 
 
 @lru_cache(maxsize=32)

@@ -1,8 +1,10 @@
 """The feature columns of tokens: the word, its place in the note, and the rest of the note."""
 
-import itertools
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -18,14 +20,21 @@ AFFIX_LENGTHS = (2, 3, 4)
 
 def shape(word: str) -> str:
     """Return the word with upper case as `X`, lower case as `x`, digits as `d`, the rest as itself."""
-    return "".join(
-        "X" if c.isupper() else "x" if c.islower() else "d" if c.isdigit() else "x" if c.isalpha() else c for c in word
-    )
+    return "".join(map(_shape_of_character, word))
+
+
+@cache
+def _shape_of_character(c: str) -> str:
+    return "X" if c.isupper() else "x" if c.islower() else "d" if c.isdigit() else "x" if c.isalpha() else c
 
 
 def short_shape(word: str) -> str:
     """Return the shape with each run of the same character reduced to one."""
-    return re.sub(r"(.)\1+", r"\1", shape(word), flags=re.S)
+    return _without_runs(shape(word))
+
+
+def _without_runs(shaped: str) -> str:
+    return re.sub(r"(.)\1+", r"\1", shaped, flags=re.S)
 
 
 def length_class(word: str) -> str:
@@ -65,11 +74,12 @@ def _suffix(length: int) -> Callable[[str], str]:
 
 def word_columns(word: Column) -> dict[str, Column]:
     """Return the columns that are derived from the column `word`."""
+    shaped = word.map_values(shape)
     columns = {
         "word": word,
         "lower": word.map_values(str.lower),
-        "shape": word.map_values(shape),
-        "short_shape": word.map_values(short_shape),
+        "shape": shaped,
+        "short_shape": shaped.map_values(_without_runs),
         "length": word.map_values(length_class),
         "digits": word.map_values(digit_class),
         "case": word.map_values(case_class),
@@ -121,34 +131,27 @@ def line_labels(documents: Sequence[Document], tokens: TokenTable) -> tuple[list
     """
     cell_of, cells = cells_of_tokens(documents, tokens)
     headings = [*(cell.heading or NONE for cell in cells), NONE]
-    prefixes: list[str] = []
-    nearest: list[str] = []
+    prefixes = [NONE] * len(tokens)
+    nearest = [headings[cell] for cell in cell_of.tolist()]
     sections: list[str] = []
-    bounds = tokens.document_starts.tolist()
-    for document, low, high in zip(documents, bounds, bounds[1:], strict=False):
-        section = NONE
-        line_of = tokens.line[low:high]
-        edges = [0, *(np.flatnonzero(line_of[1:] != line_of[:-1]) + 1).tolist(), high - low]
-        for a, b in itertools.pairwise(edges):
-            if a == b:
-                continue
-            begin, end = int(tokens.start[low + a]), int(tokens.end[low + b - 1])
-            line = document.text[begin:end]
-            heading = _HEADING.fullmatch(line)
-            if heading and (heading.group(2) or line.isupper()):
-                section = heading.group(1).lower()
-            labels = [(begin + m.end(), m.group()[:-1].strip().lower()) for m in _LABEL.finditer(line)]
-            first = labels[0][1] if labels else NONE
-            current, k = NONE, 0
-            for start, cell in zip(
-                tokens.start[low + a : low + b].tolist(), cell_of[low + a : low + b].tolist(), strict=True
-            ):
-                while k < len(labels) and labels[k][0] <= start:
-                    current = labels[k][1]
-                    k += 1
-                nearest.append(headings[cell] if current == NONE else current)
-                prefixes.append(first if current != NONE else NONE)
-            sections.extend([section] * (b - a))
+    starts, ends = tokens.start.tolist(), tokens.end.tolist()
+    document, section = -1, NONE
+    for low, high in pairwise([*first_rows(tokens.line).tolist(), len(tokens)]):
+        if document != (document := int(tokens.document[low])):
+            section = NONE
+        line = documents[document].text[starts[low] : ends[high - 1]]
+        # Without a colon there is no label, and only capitals make a heading.
+        labelled = ":" in line
+        heading = _HEADING.fullmatch(line) if labelled or line.isupper() else None
+        if heading and (heading.group(2) or line.isupper()):
+            section = heading.group(1).lower()
+        sections.extend([section] * (high - low))
+        for number, match in enumerate(_LABEL.finditer(line) if labelled else ()):
+            label = match.group()[:-1].strip().lower()
+            after = bisect_left(starts, starts[low] + match.end(), low, high)
+            nearest[after:high] = [label] * (high - after)
+            if number == 0:
+                prefixes[after:high] = [label] * (high - after)
     return prefixes, nearest, sections
 
 

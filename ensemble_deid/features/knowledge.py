@@ -9,6 +9,7 @@ So a third of the entries, chosen by a checksum, is hidden while training (`hidd
 """
 
 import hashlib
+import operator
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ import numpy as np
 from ensemble_deid.errors import RuleError
 from ensemble_deid.features.table import Column, FeatureTable
 from ensemble_deid.note.folding import unaccented
-from ensemble_deid.note.tokens import TokenTable, first_rows
+from ensemble_deid.note.tokens import TokenTable
 from ensemble_deid.parsing import read_text
 from ensemble_deid.word_tables import PhraseTable, WordTable, mapped_lines, read_word_table
 
@@ -31,6 +32,7 @@ NAMES = ("given", "surname", "world_given", "world_surname")
 MEDICINE = ("medical", "drug", "device", "abbreviation")
 """The word tables of names, and those of the words of medicine, as far as a folder has them."""
 _LONGEST_PHRASE = 8
+_BINS = "-123456789"
 _TRAINING = "training:"
 PLACES = ("-", "B", "I", "b", "i")
 """Values of a phrase column: outside, first and later token of a match, in lower case where its text begins so."""
@@ -97,20 +99,17 @@ def is_hidden(entry: str) -> bool:
 
 def knowledge_columns(knowledge: Knowledge, word: Column, tokens: TokenTable, *, hidden: bool) -> dict[str, Column]:
     """Return a column for each table: the bin of the token's word (`-` for none), or its place in a longest match."""
-    folded = [unaccented(value.lower()) for value in word.values]
+    folded = word.map_values(lambda value: unaccented(value.lower()))
+    shown = [not (hidden and is_hidden(value)) for value in folded.values]
     columns: dict[str, Column] = {}
     for name, table in knowledge.words.items():
-        seen = [
-            0 if hidden and is_hidden(value) else level
-            for value, level in zip(folded, table.bins_of(folded), strict=True)
-        ]
-        levels = {value: str(level) if level else "-" for value, level in zip(word.values, seen, strict=True)}
-        columns[PREFIX + name] = word.map_values(levels.__getitem__)
+        bins = map(operator.mul, table.bins_of(folded.values), shown)
+        columns[PREFIX + name] = folded.with_values(map(_BINS.__getitem__, bins))
     if knowledge.phrases:
-        strings = np.array(folded, dtype=object)[word.codes].tolist() if folded else []
+        strings = folded.strings()
         lower = [value[:1].islower() for value in word.values]
         small = np.array(lower, dtype=bool)[word.codes] if lower else np.zeros(0, bool)
-        bounds = [*first_rows(tokens.document).tolist(), len(strings)]
+        bounds = tokens.document_starts.tolist()
         for name, phrases in knowledge.phrases.items():
             codes = _matches(phrases, strings, bounds, hidden=hidden)
             first = np.maximum.accumulate(np.where(codes == 1, np.arange(len(codes)), 0)) if len(codes) else codes
@@ -135,22 +134,10 @@ def _matches(
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return 1 at the first and 2 at the later tokens of every longest match, else 0; a match stays in its document."""
     codes = np.zeros(len(words), dtype=np.int64)
-    by_first_word = phrases.by_first_word(list(dict.fromkeys(words)))
-    ends = iter(bounds[1:])
-    end = after = 0
-    for row in [row for row, word in enumerate(words) if word in by_first_word]:
-        while row >= end:
-            end = next(ends)
-        if row >= after and (size := _longest(by_first_word[words[row]], words, row, end, hidden)):
-            after = row + size
+    after = 0
+    for row, phrase in phrases.matches(words, bounds):
+        if row >= after and not (hidden and is_hidden(" ".join(phrase))):
+            after = row + len(phrase)
             codes[row] = 1
             codes[row + 1 : after] = 2
     return codes
-
-
-def _longest(found: frozenset[tuple[str, ...]], words: Sequence[str], row: int, end: int, hidden: bool) -> int:
-    for size in range(min(max(map(len, found)), end - row), 0, -1):
-        phrase = tuple(words[row : row + size])
-        if phrase in found and not (hidden and is_hidden(" ".join(phrase))):
-            return size
-    return 0

@@ -7,8 +7,9 @@ patient, so that a learner sees them as it will on new patients.
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -196,24 +197,40 @@ def lexicon_columns(
     """
     own_phrases: dict[str, set[tuple[Phrase, str]]] = {}
     own_words: dict[str, set[tuple[str, str]]] = {}
+    owners = [""] * len(documents)
     if leave_own_patient_out:
-        own_phrases, own_words = _mentions(documents, tokens, lower, [document.group for document in documents])
-    tags: list[str] = []
-    known: list[str] = []
-    seen_by_all: dict[str, str] = {}
-    begun = lexicon.starts.by_first_word(list(dict.fromkeys(lower)))
-    bounds = tokens.document_starts.tolist()
-    for document, low, high in zip(documents, bounds, bounds[1:], strict=False):
-        words = lower[low:high]
-        mine = own_phrases.get(document.group, set())
-        tags.extend(_phrase_tags(words, lexicon, begun, mine))
-        own = own_words.get(document.group, set())
-        seen = {} if own else seen_by_all
-        new = sorted(set(words) - seen.keys())
-        counts = lexicon.words.of_each(new)
-        seen |= {word: _known_word(word, of_word, own) for word, of_word in zip(new, counts, strict=True)}
-        known.extend(seen[word] for word in words)
+        owners = [document.group for document in documents]
+        own_phrases, own_words = _mentions(documents, tokens, lower, owners)
+    owner = [owners[document] for document in tokens.document.tolist()]
+    matches = list(lexicon.starts.matches(lower, tokens.document_starts.tolist()))
+    words, phrases = list(dict.fromkeys(lower)), list({phrase for _, phrase in matches})
+    of_word = dict(zip(words, lexicon.words.of_each(words), strict=True))
+    of_phrase = dict(zip(phrases, lexicon.phrases.of_each([" ".join(phrase) for phrase in phrases]), strict=True))
+
+    @cache
+    def known_word(word: str, owner: str) -> str:
+        counts = of_word[word]
+        return NONE if counts is None else _known_word(_left(word, counts, own_words.get(owner, set())))
+
+    @cache
+    def label_of(phrase: Phrase, owner: str) -> str | None:
+        left = _left(phrase, of_phrase[phrase] or {}, own_phrases.get(owner, set()))
+        return _best(left)[0] if left else None
+
+    tags = [OUTSIDE] * len(lower)
+    after = 0
+    for row, phrase in matches:
+        if row >= after and (label := label_of(phrase, owner[row])):
+            after = row + len(phrase)
+            tags[row:after] = [f"B-{label}", *[f"I-{label}"] * (len(phrase) - 1)]
+    known = map(known_word, lower, owner)
     return {"lexicon": Column.from_strings(tags), "known_word": Column.from_strings(known)}
+
+
+def _left(key: _Key, counts: Mapping[str, int], own: set[tuple[_Key, str]]) -> dict[str, int]:
+    """Return the counts by label without the owner's own; labels that nobody else has are left out."""
+    left = {label: n - ((key, label) in own) for label, n in counts.items()}
+    return {label: n for label, n in left.items() if n > 0}
 
 
 def _best(counts: Mapping[str, int]) -> tuple[str, int]:
@@ -221,34 +238,10 @@ def _best(counts: Mapping[str, int]) -> tuple[str, int]:
     return min(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _phrase_tags(
-    words: Sequence[str], lexicon: Lexicon, begun: Mapping[str, Set[Phrase]], own: set[tuple[Phrase, str]]
-) -> list[str]:
-    """Return BIO tags of the longest known phrases, left to right; `begun` has those that begin with a word."""
-    tags = [OUTSIDE] * len(words)
-    after = 0
-    for i in [i for i, word in enumerate(words) if word in begun]:
-        possible = begun[words[i]]
-        for length in sorted(set(map(len, possible)), reverse=True) if i >= after else ():
-            phrase = tuple(words[i : i + length])
-            if phrase not in possible or len(phrase) < length:
-                continue
-            counts = lexicon.phrases[" ".join(phrase)]
-            label, n = _best({label: n - ((phrase, label) in own) for label, n in counts.items()})
-            if n > 0:
-                after = i + length
-                tags[i:after] = [f"B-{label}", *[f"I-{label}"] * (length - 1)]
-                break
-    return tags
-
-
-def _known_word(word: str, counts: Mapping[str, int] | None, own: set[tuple[str, str]]) -> str:
+def _known_word(counts: Mapping[str, int]) -> str:
     """Return `LABEL:share`, with the share of the word's main label in quarters, 0 to 4."""
-    if counts is None:
-        return NONE
-    left = {label: n - ((word, label) in own) for label, n in counts.items()}
-    inside = {label: n for label, n in left.items() if label != OUTSIDE and n > 0}
+    inside = {label: n for label, n in counts.items() if label != OUTSIDE}
     if not inside:
         return NONE
     label, n = _best(inside)
-    return f"{label}:{int(np.floor(4 * n / sum(v for v in left.values() if v > 0)))}"
+    return f"{label}:{4 * n // sum(counts.values())}"

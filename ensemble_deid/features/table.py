@@ -31,7 +31,11 @@ class Column:
 
     def map_values(self, function: Callable[[str], str]) -> "Column":
         """Return the column of `function(value)`, which is called once per distinct value."""
-        derived = Column.from_strings(function(value) for value in self.values)
+        return self.with_values(map(function, self.values))
+
+    def with_values(self, values: Iterable[str]) -> "Column":
+        """Return the column with another value, in the same order, for each distinct value."""
+        derived = Column.from_strings(values)
         return Column(derived.codes[self.codes] if len(self.values) else self.codes, derived.values)
 
     def strings(self) -> list[str]:
