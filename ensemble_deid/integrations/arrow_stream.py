@@ -3,7 +3,7 @@
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import chain, groupby
+from itertools import chain, groupby, tee
 from typing import Any
 
 from ensemble_deid.corpora.records import Record
@@ -122,15 +122,9 @@ def deidentified_batches(
 
 
 def _found(records: Iterator[Record], model: Deidentifier, options: RunOptions) -> Iterator[tuple[Record, Note]]:
-    waiting: deque[Record] = deque()
-
-    def notes() -> Iterator[Note]:
-        for record in records:
-            waiting.append(record)
-            yield record.note
-
-    for note in chain.from_iterable(model.read_notes(notes(), options)):
-        yield waiting.popleft(), note
+    kept, read = tee(records)
+    chunks = model.read_notes((record.note for record in read), options)
+    return zip(kept, chain.from_iterable(chunks), strict=True)
 
 
 def _rewritten(found: list[tuple[Record, Note]], rows: RowPass) -> Iterator[tuple[Record, Rewritten]]:
