@@ -76,12 +76,9 @@ class EnsembleRecognizer(EntityRecognizer):
         return self.entity_type.get(span.label) or to_presidio(span.label)
 
     def _result(self, span: Span, place: PlaceExplanation | None) -> RecognizerResult:
-        explanation = AnalysisExplanation(
-            self.own_name, span.score, textual_explanation="; ".join(_reasons(span, place))
-        )
         pattern = None if place is None else _pattern(span, place)
-        if pattern is not None:
-            explanation.pattern_name = pattern
+        reasons = "; ".join(_reasons(span, place))
+        explanation = AnalysisExplanation(self.own_name, span.score, pattern_name=pattern, textual_explanation=reasons)
         metadata = {
             RecognizerResult.RECOGNIZER_NAME_KEY: self.own_name,
             RecognizerResult.RECOGNIZER_IDENTIFIER_KEY: self.id,
