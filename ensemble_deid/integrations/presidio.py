@@ -76,9 +76,12 @@ class EnsembleRecognizer(EntityRecognizer):
         return self.entity_type.get(span.label) or to_presidio(span.label)
 
     def _result(self, span: Span, place: PlaceExplanation | None) -> RecognizerResult:
+        explanation = AnalysisExplanation(
+            self.own_name, span.score, textual_explanation="; ".join(_reasons(span, place))
+        )
         pattern = None if place is None else _pattern(span, place)
-        reasons = "; ".join(_reasons(span, place))
-        explanation = AnalysisExplanation(self.own_name, span.score, pattern_name=pattern, textual_explanation=reasons)
+        if pattern is not None:
+            explanation.pattern_name = pattern
         metadata = {
             RecognizerResult.RECOGNIZER_NAME_KEY: self.own_name,
             RecognizerResult.RECOGNIZER_IDENTIFIER_KEY: self.id,
