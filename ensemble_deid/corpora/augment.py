@@ -110,11 +110,9 @@ def dropped_sentences(note: Document, rng: np.random.Generator) -> list[Edit]:
 def rewrapped(note: Document, rng: np.random.Generator) -> list[Edit]:
     """Return the edits that break lines at another width, or join lines that were broken."""
     width = int(rng.integers(50, 110))
-    edits = []
     if rng.random() < 0.5:
-        for match in re.finditer(r"(?<=[a-z,])\n(?=[a-z])", note.text):
-            edits.append(Edit(match.start(), match.end(), " "))
-        return edits
+        return [Edit(m.start(), m.end(), " ") for m in re.finditer(r"(?<=[a-z,])\n(?=[a-z])", note.text)]
+    edits = []
     for line in re.finditer(r"[^\n]+", note.text):
         begin = line.start()
         while line.end() - begin > width:

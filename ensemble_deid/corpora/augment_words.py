@@ -72,9 +72,8 @@ def dictated(note: Document, rng: np.random.Generator) -> list[Edit]:
         if said and said != surface:
             edits.append(Edit(span.start, span.end, said))
     if rng.random() < PUNCTUATED_NOTES:
-        for match in _MARK.finditer(note.text):
-            if _free(note, match.start(), match.end()):
-                edits.append(Edit(match.start(), match.end(), _SAID[match[0]]))
+        marks = (match for match in _MARK.finditer(note.text) if _free(note, match.start(), match.end()))
+        edits += [Edit(match.start(), match.end(), _SAID[match[0]]) for match in marks]
     return edits
 
 

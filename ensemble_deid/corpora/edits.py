@@ -22,12 +22,7 @@ class Edit(NamedTuple):
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
     """Return the text with edits made, which are in order."""
-    parts: list[str] = []
-    position = 0
-    for start, end, new in edits:
-        parts += [text[position:start], new]
-        position = end
-    return "".join([*parts, text[position:]])
+    return spliced(text, edits, str)
 
 
 def spliced(pieces: Sequence[str], edits: Iterable[Edit], encode: Callable[[str], str]) -> str:
@@ -35,7 +30,7 @@ def spliced(pieces: Sequence[str], edits: Iterable[Edit], encode: Callable[[str]
     parts: list[str] = []
     position = 0
     for start, end, new in edits:
-        parts += [*pieces[position:start], encode(new)]
+        parts += ["".join(pieces[position:start]), encode(new)]
         position = end
     return "".join([*parts, *pieces[position:]])
 

@@ -36,19 +36,17 @@ def resample_corpus(documents: Sequence[Document], *, copies: int, seed: int) ->
         raise ConfigError(f"copies must be at least 1, not {copies}")
     notes = [document.with_spans(_joined(document.spans)) for document in documents]
     corpus = _CorpusValues.of(notes)
-    order = {id(note): index for index, note in enumerate(notes)}
-    by_patient = sorted(notes, key=lambda note: (note.group, order[id(note)]))
+    by_patient = sorted(range(len(notes)), key=lambda index: notes[index].group)
     result: list[Document] = []
     for copy in range(1, copies + 1):
         secret = hashlib.sha256(f"ensemble_deid resample, seed {seed}, copy {copy}".encode()).digest()
         fresh: dict[int, Document] = {}
-        for patient, group in groupby(by_patient, key=lambda note: note.group):
-            own = list(group)
-            values = _PatientCopy.of(own, corpus, Keyed(secret, ("resample", patient)))
-            for note in own:
+        for patient, group in groupby(by_patient, key=lambda index: notes[index].group):
+            own = {index: notes[index] for index in group}
+            values = _PatientCopy.of(own.values(), corpus, Keyed(secret, ("resample", patient)))
+            for index, note in own.items():
                 metadata, name = {**note.metadata, "copy": str(copy)}, f"{note.id}-c{copy}"
-                made = replace(values.rewrite(note), id=name, patient_id=patient, metadata=metadata)
-                fresh[order[id(note)]] = made
+                fresh[index] = replace(values.rewrite(note), id=name, patient_id=patient, metadata=metadata)
         result += [fresh[index] for index in range(len(notes))]
     return result
 
@@ -94,7 +92,7 @@ class _PatientCopy:
     surrogates: PatientSurrogates
 
     @classmethod
-    def of(cls, notes: Sequence[Document], corpus: _CorpusValues, keyed: Keyed) -> "_PatientCopy":
+    def of(cls, notes: Iterable[Document], corpus: _CorpusValues, keyed: Keyed) -> "_PatientCopy":
         known = frozenset(" ".join(_surface(n, span).casefold().split()) for n in notes for span in n.spans)
         settings = SurrogateSettings(day_first=corpus.day_first)
         scope = (keyed.scope[0], keyed.scope[1])

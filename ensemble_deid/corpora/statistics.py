@@ -1,6 +1,6 @@
 """Figures that describe a corpus."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
@@ -186,10 +186,9 @@ def _phi_rows(splits: Sequence[CorpusStatistics]) -> list[list[str]]:
 
 
 def _by_frequency(splits: Sequence[Mapping[str, LabelStatistics]]) -> list[str]:
-    totals: dict[str, int] = {}
+    totals: Counter[str] = Counter()
     for split in splits:
-        for name, label in split.items():
-            totals[name] = totals.get(name, 0) + label.spans
+        totals.update({name: label.spans for name, label in split.items()})
     return sorted(totals, key=lambda name: (-totals[name], name))
 
 

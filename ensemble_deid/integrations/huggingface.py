@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import tee
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -56,15 +57,9 @@ class TokenClassifier:
         return list(found) if isinstance(inputs, list) else found
 
     def _entities(self, texts: Iterable[str]) -> Iterator[list[Entity]]:
-        waiting: list[str] = []
-
-        def documents() -> Iterator[Document]:
-            for number, text in enumerate(texts):
-                waiting.append(text)
-                yield Document(f"inputs[{number}]", text)
-
-        for result in self.model.process(documents(), self.options):
-            text = waiting.pop(0)
+        kept, read = tee(texts)
+        documents = (Document(f"inputs[{number}]", text) for number, text in enumerate(read))
+        for text, result in zip(kept, self.model.process(documents, self.options), strict=True):
             if result.error is not None:
                 raise CorpusError(result.error)
             log_remark(result)

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
@@ -70,14 +70,17 @@ def deidentify_series(
     jobs = choices.get("jobs", 1) if options is None else options.prediction.jobs
     loaded = model if isinstance(model, Deidentifier) else Deidentifier.load(model, jobs=jobs)
     chosen = RunOptions.given(options, choices, loaded.labels)
-    texts = [None if is_missing(text) else text for text in rows]
+    documents: list[Document] = []
+    for position, text in enumerate(rows):
+        if not is_missing(text):
+            owner = None if owners is None or is_missing(owners[position]) else patient_text(owners[position])
+            documents.append(Document(str(position), text, patient_id=owner))
     acted: Counter[str] = Counter()
-    new: list[str | None] = [None] * len(texts)
+    new: list[str | None] = [None] * len(rows)
     problems: list[WithheldNote] = []
-    positions = (position for position, text in enumerate(texts) if text is not None)
-    documents = list(_documents(texts, owners))
     results = loaded.process(documents, chosen, together=True, report=report)
-    for position, result in zip(positions, results, strict=True):
+    for document, result in zip(documents, results, strict=True):
+        position = int(document.id)
         new[position] = result.text
         acted.update(result.counts)
         if result.error is not None:
@@ -133,13 +136,6 @@ class SeriesAccessor:
     def deidentify(self, model: Deidentifier | str | Path, **options: Any) -> Any:
         """Return `deidentify_series` of this series; the options are the same."""
         return deidentify_series(self._series, model, **options)
-
-
-def _documents(texts: list[Any], owners: list[Any] | None) -> Iterator[Document]:
-    for position, text in enumerate(texts):
-        if text is not None:
-            owner = None if owners is None or is_missing(owners[position]) else patient_text(owners[position])
-            yield Document(str(position), text, patient_id=owner)
 
 
 class ExpressionAccessor:

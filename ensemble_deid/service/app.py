@@ -68,9 +68,7 @@ def assemble(name: str, routers: Iterable[APIRouter], processor: Processor, **se
     app = FastAPI(
         title="ensemble_deid", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, **settings
     )
-    app.add_exception_handler(Refused, _refused)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
+    _answer_errors(app)
     for router in routers:
         app.include_router(router)
 
@@ -94,17 +92,19 @@ def _stop_with_signals(processor: Processor) -> None:
         signal.signal(number, stop)
 
 
-async def _refused(_: Request, error: Exception) -> JSONResponse:
-    return error.response() if isinstance(error, Refused) else JSONResponse({"error": "internal error"}, 500)
+def _answer_errors(app: FastAPI) -> None:
+    @app.exception_handler(Refused)
+    async def refused(_: Request, refusal: Refused) -> JSONResponse:
+        return refusal.response()
 
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        return JSONResponse({"error": problem(error.errors())}, 422)
 
-async def _invalid(_: Request, error: Exception) -> JSONResponse:
-    message = problem(error.errors()) if isinstance(error, RequestValidationError) else "not valid"
-    return JSONResponse({"error": message}, 422)
-
-
-async def _http(_: Request, error: Exception) -> JSONResponse:
-    """Answer to unknown paths and methods, and to bodies that are no JSON; these messages are fixed by the status."""
-    status, headers = (error.status_code, error.headers) if isinstance(error, HTTPException) else (500, None)
+    # Unknown paths and methods, and bodies that are no JSON; these messages are fixed by the status.
     words = {400: "the body cannot be read", 404: "there is no such path", 405: "this path has no such method"}
-    return JSONResponse({"error": words.get(status, "the request cannot be served")}, status, headers)
+
+    @app.exception_handler(HTTPException)
+    async def not_served(_: Request, error: HTTPException) -> JSONResponse:
+        said = words.get(error.status_code, "the request cannot be served")
+        return JSONResponse({"error": said}, error.status_code, error.headers)

@@ -77,9 +77,8 @@ def check_site(headers: dict[bytes, bytes], *, loopback_only: bool) -> None:
     origin = headers.get(b"origin", b"").decode("latin-1")
     if loopback_only and not _is_loopback_name(host):
         raise Refused(403, "without a token, requests are answered at 127.0.0.1 and localhost only", close=True)
-    if origin and origin not in (f"http://{host}", f"https://{host}"):
-        raise Refused(403, "requests of other sites are refused", close=True)
-    if headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
+    same_site = headers.get(b"sec-fetch-site", b"none") in (b"none", b"same-origin")
+    if not same_site or origin not in ("", f"http://{host}", f"https://{host}"):
         raise Refused(403, "requests of other sites are refused", close=True)
 
 

@@ -93,18 +93,13 @@ class Metrics:
             return generate_latest(self._registry)
         for path in Path(folder).glob("gauge_live*_*.db"):
             number = int(path.stem.rpartition("_")[2])
-            if not _is_alive(number):
+            try:
+                os.kill(number, 0)
+            except ProcessLookupError:
                 mark_process_dead(number)  # type: ignore[no-untyped-call]
+            except PermissionError:
+                # It lives, as another user's.
+                continue
         registry = CollectorRegistry()
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

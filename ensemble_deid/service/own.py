@@ -227,11 +227,9 @@ async def _answer(notes: NoteService, line: bytes | TooLong, options: RunOptions
         return {"error": "the line is not valid JSON"}
     except ValueError as error:
         return {"error": f"the line: {error}"}
+    identity: dict[str, str] = {}
     try:
         identity = _identity(note.id)
-    except Refused as refusal:
-        return {"error": refusal.message}
-    try:
         return {**identity, **await _deidentified(notes, note.text, note.patient_id, options)}
     except Refused as refusal:
         return {**identity, "error": refusal.message}

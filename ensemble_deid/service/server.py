@@ -140,17 +140,15 @@ def _work(settings: ServiceSettings, create: Callable[[], Guard], listener: sock
             time.sleep(_LOOK)
         os.kill(os.getpid(), signal.SIGTERM)
 
+    def created() -> Guard:
+        try:
+            return create()
+        except Exception as error:  # noqa: BLE001 (any: the supervisor is told by the status alone, and starts no other)
+            LOG.error("%s", describe(error))
+            sys.exit(STARTUP_FAILURE)
+
     threading.Thread(target=watch, daemon=True).start()
-    _run_one(_config(settings, partial(_created, create)), listener)
-
-
-def _created(create: Callable[[], Guard]) -> Guard:
-    """Return the application of one of several workers; where that fails, no worker is started again."""
-    try:
-        return create()
-    except Exception as error:  # noqa: BLE001 (any: the supervisor is told by the status alone)
-        LOG.error("%s", describe(error))
-        sys.exit(STARTUP_FAILURE)
+    _run_one(_config(settings, created), listener)
 
 
 def _config(settings: ServiceSettings, create: Callable[[], ASGIApp]) -> uvicorn.Config:

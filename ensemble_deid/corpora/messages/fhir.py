@@ -8,7 +8,6 @@ except the `size` and `hash` of a changed attachment, and named as kept, except 
 """
 
 import base64
-import binascii
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -205,7 +204,7 @@ def _is_structure(reading: _Reading, holder: JsonValue, path: tuple[str, ...]) -
 def _fits_attachment(reading: _Reading, holder: JsonValue, name: str) -> bool:
     try:
         data = base64.b64decode("".join((holder.string("data") or "").split()), validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         return False
     member = holder.members[name]
     written = reading.raw[member.start : member.end]
@@ -285,12 +284,11 @@ def _attachment(reading: _Reading, holder: JsonValue, value: JsonValue, where: s
 
 def _read_document(holder: JsonValue, value: JsonValue, where: str, text_of: Callable[[bytes, str], str]) -> _Field:
     """Return the text of a document, which plain text replaces."""
-    content = text_of(_decoded(value, where), where)
-    encoded, kind = EncodedText(list(content), list(content)), holder.members["contentType"]
+    content, kind = text_of(_decoded(value, where), where), holder.members["contentType"]
 
     def changes(edits: Sequence[Edit]) -> list[Edit]:
         plain = Edit(kind.start, kind.end, '"text/plain; charset=utf-8"')
-        return [plain, *_attachment_changes(holder, value, encoded.edited(edits, str).encode("utf-8"))]
+        return [plain, *_attachment_changes(holder, value, edited(content, edits).encode("utf-8"))]
 
     return _Field(content, changes)
 
@@ -298,7 +296,7 @@ def _read_document(holder: JsonValue, value: JsonValue, where: str, text_of: Cal
 def _decoded(value: JsonValue, where: str) -> bytes:
     try:
         return base64.b64decode("".join(value.plain.split()), validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         raise CorpusError(f"{where}: an attachment is not base64") from None
 
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ensemble_deid.atomic import write_bytes_atomically
 from ensemble_deid.corpora.checks import reading
@@ -98,8 +97,8 @@ class _MessageWriter:
 def _record(name: str, message: Message, data: bytes, *, mapped: bool) -> Record:
     # With a map, a message need not have a text.
     text = None if mapped and not message.text else message.text
-    beside: dict[str, Any] = {"patient": message.patient, "fields": message.fields, "key": message.key}
-    return Record(name, text, raw=message, cells=lambda: data, **beside)
+    patient, fields, key = message.patient, message.fields, message.key
+    return Record(name, text, patient=patient, fields=fields, raw=message, cells=lambda: data, key=key)
 
 
 @dataclass(slots=True)

@@ -149,10 +149,7 @@ class _Reader:
             else:
                 plain = not number or not value.strip() or value == delimiters.encoding
                 plain = plain or is_hl7_structure(name, number + first, delimiters.usual(value))
-                if plain or self.rules is None:
-                    encoded.mark(value)
-                else:
-                    encoded.mark(self._mapped(value, rule, place, where))
+                encoded.mark(value if plain or self.rules is None else self._mapped(value, rule, place, where))
                 if not plain and self.rules is None:
                     self.kept.append(f"{name if name in SEGMENTS else '?'}-{number + first}")
         if name not in SEGMENTS and self.rules is None:

@@ -77,9 +77,8 @@ class MappedFields:
         elif rule.kind in (FieldKind.PATIENT, FieldKind.RELATIVE):
             made = self._name(parts[:3], rule, place)
         elif rule.kind is FieldKind.ADDRESS:
-            kinds = _ADDRESS.get
             made = [
-                self._value(part, FieldRule(kind), place) if (kind := kinds(at)) else ""
+                self._value(part, FieldRule(_ADDRESS[at]), place) if at in _ADDRESS else ""
                 for at, part in enumerate(parts)
             ]
         elif rule.kind is FieldKind.PHONE:
@@ -88,17 +87,15 @@ class MappedFields:
             made = [self._date(parts[0], rule, place)]
         elif rule.authority and len(parts) > 3:
             own = self.decode(parts[3].split(self.delimiters.subcomponent)[0])
-            made = [self._value(parts[0], rule, place, lambda value: rule.identity(value, own))]
+            made = [self._value(parts[0], rule, place, own)]
         elif rule.kind is FieldKind.CODES and len(parts) > 2 and is_hl7_code(parts[0], parts[2]):
             made = [parts[0], "", parts[2]]
         else:
             made = [self._value(parts[0], rule, place)]
         return self.delimiters.component.join(made).rstrip(self.delimiters.component)
 
-    def _value(
-        self, part: str, rule: FieldRule, place: str, identity: Callable[[str], str] = lambda value: value
-    ) -> str:
-        value = identity(self.decode(part))
+    def _value(self, part: str, rule: FieldRule, place: str, authority: str = "") -> str:
+        value = rule.identity(self.decode(part), authority)
         return self.slots.add(place, rule, value, self.delimiters.escaped) if value else ""
 
     def _staff(self, parts: Sequence[str], rule: FieldRule, place: str) -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ensemble_deid.corpora.compressed import reading_plain, writing_compressed
-from ensemble_deid.corpora.edits import Edit, spliced
+from ensemble_deid.corpora.edits import Edit, edited, spliced
 from ensemble_deid.corpora.records import CountedByReading, NewRecord, OnOutput, Record, digest_of
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.errors import CorpusError
@@ -22,7 +22,6 @@ from ensemble_deid.errors import CorpusError
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 _LONGEST_ROW = 1 << 26
 _QUOTED_PIECE = re.compile('""|[^"]', re.DOTALL)
-_END = re.compile(r"[\r\n]*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +138,7 @@ class _DelimitedWriter:
             inner = raw[1:-1]
             pieces: Sequence[str] = _QUOTED_PIECE.findall(inner) if '""' in inner else inner
             return '"' + spliced(pieces, edits, lambda new: new.replace('"', '""')) + '"'
-        return self._encoded(spliced(raw, edits, lambda new: new), quoted=False)
+        return self._encoded(edited(raw, edits), quoted=False)
 
     def _encoded(self, value: str, *, quoted: bool) -> str:
         """Return the value as a field, in quotes where its field was, or where it would be read otherwise."""
@@ -157,9 +156,7 @@ def _lines(stream: BinaryIO, path: Path) -> Iterator[str]:
 
 
 def _split(raw: str, field: re.Pattern[str], place: str) -> _Row:
-    found = _END.search(raw)
-    end = found[0] if found else ""
-    body = raw[: len(raw) - len(end)]
+    body = raw.rstrip("\r\n")
     fields: list[str] = []
     position = 0
     while True:
@@ -168,7 +165,7 @@ def _split(raw: str, field: re.Pattern[str], place: str) -> _Row:
             raise CorpusError(f"{place}: a quote inside a field: a field with quotes must be quoted, and they doubled")
         fields.append(match[0])
         if match.end() == len(body):
-            return _Row(fields, end)
+            return _Row(fields, raw[len(body) :])
         position = match.end() + 1
 
 

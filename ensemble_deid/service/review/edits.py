@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ensemble_deid.service.review.layers import begin_layer, check_no_overlap, finished_by, has_layer, may_read
-from ensemble_deid.service.review.records import ADJUDICATION, ReviewError, ReviewSpan, Status, read_span, read_spans
+from ensemble_deid.service.review.records import ADJUDICATION, ReviewError, ReviewSpan, Status, read_spans
 from ensemble_deid.service.review.steps import ReviewStep, is_adjudicated, refuse_adjudicated
 
 
@@ -162,11 +162,8 @@ def _open(database: sqlite3.Connection, reviewer: str, note: int) -> None:
 
 def _find(database: sqlite3.Connection, reviewer: str, note: int, span: int) -> ReviewSpan:
     _open(database, reviewer, note)
-    owned = database.execute(
-        "SELECT 1 FROM spans WHERE id = ? AND reviewer = ? AND note = ?", (span, reviewer, note)
-    ).fetchone()
-    found = read_span(database, span)
-    if owned is None or found is None:
+    found = next((one for one in read_spans(database, reviewer, note) if one.id == span), None)
+    if found is None:
         raise ReviewError("this span is no longer there: load the note again")
     return found
 

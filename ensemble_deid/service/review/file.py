@@ -6,7 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ensemble_deid.service.review.records import ReviewError, StoreError
@@ -171,8 +171,7 @@ def settle_facts(file: ReviewFile, facts: Facts) -> Facts:
         if (known.checksum, known.threshold) != (facts.checksum, facts.threshold):
             raise ReviewError(f"{file.path}: was begun with another model, or another threshold; use a new --store")
         facts = Facts(known.checksum, known.threshold, tuple(dict.fromkeys((*known.labels, *facts.labels))))
-    values = {"checksum": facts.checksum, "threshold": facts.threshold, "labels": facts.labels}
     with file.transaction() as database:
-        rows = [(name, json.dumps(value)) for name, value in values.items()]
+        rows = [(name, json.dumps(value)) for name, value in asdict(facts).items()]
         database.executemany("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", rows)
     return facts

@@ -49,22 +49,21 @@ def begin_layer(database: sqlite3.Connection, reviewer: str, note: int) -> None:
         return
     merged = merge(database, note) if reviewer == ADJUDICATION else None
     database.execute("INSERT INTO layers (reviewer, note) VALUES (?, ?)", place)
-    if merged is None and is_drawn(database, note):
-        return
-    if merged is None:
+    if merged is not None:
+        rows = [(*place, *key, "found", "accepted", "") for key in merged.agreed]
+        rows += [(*place, *key, "disputed", "undecided", ", ".join(who)) for key, who in merged.disputed.items()]
+        database.executemany(
+            'INSERT INTO spans (reviewer, note, start, "end", label, kind, status, origin) '
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            rows,
+        )
+    elif not is_drawn(database, note):
         database.execute(
             'INSERT INTO spans (reviewer, note, start, "end", label, score, kind, status) '
             "SELECT ?, note, start, \"end\", label, score, kind, 'undecided' FROM predictions WHERE note = ? "
             'ORDER BY start, "end", label',
             place,
         )
-        return
-    rows = [(*place, *key, "found", "accepted", "") for key in merged.agreed]
-    rows += [(*place, *key, "disputed", "undecided", ", ".join(who)) for key, who in merged.disputed.items()]
-    database.executemany(
-        'INSERT INTO spans (reviewer, note, start, "end", label, kind, status, origin) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
-        rows,
-    )
 
 
 def may_read(database: sqlite3.Connection, reviewer: str, note: int) -> bool:

@@ -10,7 +10,6 @@ from typing import Literal
 from ensemble_deid.evaluation.views import tokens_of
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.overlaps import Covered
-from ensemble_deid.note.span import Span
 from ensemble_deid.service.review.accounts import acting
 from ensemble_deid.service.review.layers import accepted, finished_by
 from ensemble_deid.service.review.records import ADJUDICATION
@@ -120,7 +119,7 @@ def agreement(database: sqlite3.Connection) -> list[PairAgreement]:
     for note, text in database.execute(shared, (ADJUDICATION,)).fetchall():
         marked = {name: {span.key for span in accepted(database, name, note)} for name in finished_by(database, note)}
         places = tokens_of(text)
-        covered = {name: Covered.by(Span(*key) for key in keys) for name, keys in marked.items()}
+        covered = {name: Covered((start, end) for start, end, _ in keys) for name, keys in marked.items()}
         phi = {name: [found.overlaps(*place) for place in places] for name, found in covered.items()}
         for first, second in combinations(sorted(marked), 2):
             a, b = marked[first], marked[second]

@@ -63,14 +63,6 @@ def read_spans(database: sqlite3.Connection, reviewer: str, note: int) -> list[R
     return [ReviewSpan(*row) for row in rows]
 
 
-def read_span(database: sqlite3.Connection, span: int) -> ReviewSpan | None:
-    """Return one span, None where there is no such."""
-    row = database.execute(
-        'SELECT id, start, "end", label, score, kind, status, origin FROM spans WHERE id = ?', (span,)
-    ).fetchone()
-    return None if row is None else ReviewSpan(*row)
-
-
 def read_disagreements(database: sqlite3.Connection, note: int) -> dict[tuple[int, int, str], float]:
     """Return how far the submodels disagreed on each span that was predicted for a note."""
     rows = database.execute('SELECT start, "end", label, disagreement FROM predictions WHERE note = ?', (note,))

@@ -45,11 +45,14 @@ class ByReviewer(BaseModel):
     reviewer: ReviewerName
 
 
-class NewSpan(ByReviewer):
-    """A place to mark; offsets in code points, as everywhere."""
+class SelectedPlace(ByReviewer):
+    """A place in a note; offsets in code points, as everywhere."""
 
     start: int
     end: int
+
+
+class NewSpan(SelectedPlace):
     label: str
 
 
@@ -87,11 +90,6 @@ class SearchFields(ByReviewer):
 
 class MarkAll(SearchFields):
     label: str
-
-
-class SelectedPlace(ByReviewer):
-    start: int
-    end: int
 
 
 ReviewerQuery = Annotated[ReviewerName, Query()]
@@ -213,17 +211,10 @@ def _decisions(review: Review) -> APIRouter:
     @routes.post("/spans")
     def add(note: NotePath, body: NewSpan) -> dict[str, Any]:
         review.require_label(body.label)
-        made: list[int] = []
-        shown = review.change(
-            note,
-            body.reviewer,
-            lambda db: made.append(
-                add_span(
-                    database=db, reviewer=body.reviewer, note=note, start=body.start, end=body.end, label=body.label
-                )
-            ),
-        )
-        return {**shown, "selected": made[0]}
+        with review.file.transaction() as database:
+            review.require(database, note)
+            made = add_span(database, body.reviewer, note, start=body.start, end=body.end, label=body.label)
+            return {**review.note(database, note, body.reviewer), "selected": made}
 
     @routes.post("/spans/{span}/status")
     def status(note: NotePath, span: SpanPath, body: Decision) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ensemble_deid.service.review.accounts import acting
 from ensemble_deid.service.review.layers import has_layer, may_read
-from ensemble_deid.service.review.records import ADJUDICATION, ReviewError, ReviewSpan, SpanKind, Status
+from ensemble_deid.service.review.records import ADJUDICATION, ReviewError, ReviewSpan
 
 
 class ReviewStep:
@@ -26,19 +26,17 @@ class ReviewStep:
         self._id = made.lastrowid
         self._changes = 0
 
-    def add(
-        self, note: int, start: int, end: int, label: str, *, kind: SpanKind = "added", status: Status = "accepted"
-    ) -> int:
-        """Make a new span and return its id."""
+    def add(self, note: int, start: int, end: int, label: str) -> int:
+        """Make a new span, which is accepted, and return its id."""
         made = self._database.execute(
-            'INSERT INTO spans (reviewer, note, start, "end", label, kind, status) VALUES (?, ?, ?, ?, ?, ?, ?)',
-            (self._reviewer, note, start, end, label, kind, status),
+            'INSERT INTO spans (reviewer, note, start, "end", label, kind, status) '
+            "VALUES (?, ?, ?, ?, ?, 'added', 'accepted')",
+            (self._reviewer, note, start, end, label),
         )
-        span = ReviewSpan(
-            id=made.lastrowid or 0, start=start, end=end, label=label, score=None, kind=kind, status=status
-        )
-        self._record(note, span.id, None, _packed(span))
-        return span.id
+        span = made.lastrowid or 0
+        new = ReviewSpan(span, start, end, label, score=None, kind="added", status="accepted")
+        self._record(note, span, None, _packed(new))
+        return span
 
     def change(self, note: int, span: ReviewSpan, **new: Any) -> None:
         """Change some of a span's fields; nothing is recorded where they are so already."""
