@@ -22,7 +22,12 @@ class Edit(NamedTuple):
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
     """Return the text with edits made, which are in order."""
-    return spliced(text, edits, str)
+    parts: list[str] = []
+    position = 0
+    for start, end, new in edits:
+        parts += [text[position:start], new]
+        position = end
+    return "".join([*parts, text[position:]])
 
 
 def spliced(pieces: Sequence[str], edits: Iterable[Edit], encode: Callable[[str], str]) -> str:
@@ -30,7 +35,7 @@ def spliced(pieces: Sequence[str], edits: Iterable[Edit], encode: Callable[[str]
     parts: list[str] = []
     position = 0
     for start, end, new in edits:
-        parts += ["".join(pieces[position:start]), encode(new)]
+        parts += [*pieces[position:start], encode(new)]
         position = end
     return "".join([*parts, *pieces[position:]])
 
