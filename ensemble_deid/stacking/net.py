@@ -47,15 +47,17 @@ _SIGN = (
 )
 # Bounded and without a way back, so that time grows with the text alone; of a longer run of digits the end is matched.
 _NUMBER = r"\d[\d,.]{0,30}+"
-_PATTERNS = (
+_AT_DIGIT = (
     r"\d{1,30}+\.\d+",
     rf"{_NUMBER}\s?-?\s?(?:to\s|-\s?|/)?\d{{0,30}}+\s?{_UNIT}",
-    rf"(?i:\b{_SIGN})\b\s?(?:is|was|of|:|=|-|<|>|~)?\s?\d[\d.,/]*",
     r"\d{2,3}/\d{2,3}",
     r"\b[0-2]?\d:[0-5]\d(?::[0-5]\d)?",
-    r"(?m:^[^\S\n]*+\d{1,2}[.)])",
 )
-EXPLAINED = re.compile("|".join(f"(?:{pattern})" for pattern in _PATTERNS))
+_TO_DIGIT = r"\s?(?:is|was|of|[:=<>~-])?\s?\d"
+# Whether a number follows is seen before each sign is tried: few words have one after them.
+_SIGNED = rf"\b(?=\w++{_TO_DIGIT})(?i:{_SIGN})\b{_TO_DIGIT}[\d.,/]*"
+_LISTED = r"(?m:^[^\S\n]*+\d{1,2}[.)])"
+EXPLAINED = re.compile(rf"(?=\d)(?:{'|'.join(_AT_DIGIT)})|{_SIGNED}|{_LISTED}")
 
 
 def unexplained_numbers(batch: Batch) -> Flags:
