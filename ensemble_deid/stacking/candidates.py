@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,11 +113,9 @@ class CandidateTable:
     def spans(self, scores: Floats, keep: Flags, n_documents: int) -> list[list[Span]]:
         """Return the kept rows as spans with the given scores, a list for each document."""
         found: list[list[Span]] = [[] for _ in range(n_documents)]
-        keys = self.keys()
-        for row in np.flatnonzero(keep).tolist():
-            start, end, label = keys[row]
-            names = [name for name, chose in zip(self.submodels, self.chosen[row].tolist(), strict=True) if chose]
-            found[self.document[row]].append(Span(start, end, label, float(scores[row]), "+".join(names)))
+        columns = (self.document, self.start, self.end, self.label, scores, self.chosen)
+        for d, start, end, label, score, chose in zip(*(column[keep].tolist() for column in columns), strict=True):
+            found[d].append(Span(start, end, self.labels[label], score, "+".join(compress(self.submodels, chose))))
         return found
 
 
@@ -129,24 +128,26 @@ def collect(
     """
     submodels = tuple(proposals)
     index = {label: k for k, label in enumerate(labels)}
+    # Of each place and label the submodels' confidences, and then whether they predicted it.
     found: dict[tuple[int, int, int, int], list[float]] = {}
-    best: set[tuple[tuple[int, int, int, int], int]] = set()
     for column, proposed in enumerate(proposals.values()):
         for d, (chosen, spans) in enumerate(zip(proposed.best, proposed.candidates, strict=True)):
-            for span in (*chosen, *spans):
+            for number, span in enumerate((*chosen, *spans)):
                 key = (d, span.start, span.end, index[span.label])
-                scores = found.setdefault(key, [0.0] * len(submodels))
-                scores[column] = max(scores[column], span.score)
-            best.update(((d, span.start, span.end, index[span.label]), column) for span in chosen)
-    keys = sorted(found)
-    confidence = np.array([found[key] for key in keys], dtype=np.float64).reshape(len(keys), len(submodels))
-    flags = [[(key, column) in best for column in range(len(submodels))] for key in keys]
-    chosen_by = np.array(flags, dtype=bool).reshape(len(keys), len(submodels))
-    document, start, end, label = np.array(keys, dtype=np.int32).reshape(len(keys), 4).T
-    table = CandidateTable(
-        labels, submodels, document, start, end=end, label=label, confidence=confidence, chosen=chosen_by
-    )
-    return table.select(chosen_by.any(axis=1) | (confidence.max(axis=1, initial=0.0) >= min_confidence))
+                if (row := found.get(key)) is None:
+                    row = found[key] = [0.0] * (2 * len(submodels))
+                if span.score > row[column]:
+                    row[column] = span.score
+                if number < len(chosen):
+                    row[len(submodels) + column] = 1.0
+    places = np.array(list(found), dtype=np.int32).reshape(len(found), 4)
+    values = np.array(list(found.values()), dtype=np.float64).reshape(len(found), 2 * len(submodels))
+    confidence, flags = np.hsplit(values, 2)
+    kept = np.flatnonzero(flags.any(axis=1) | (confidence.max(axis=1, initial=0.0) >= min_confidence))
+    kept = kept[np.lexsort(places[kept].T[::-1])]
+    document, start, end, label = np.ascontiguousarray(places[kept].T)
+    scores, chosen_by = confidence[kept], flags[kept] > 0
+    return CandidateTable(labels, submodels, document, start, end=end, label=label, confidence=scores, chosen=chosen_by)
 
 
 def merge_rows(
