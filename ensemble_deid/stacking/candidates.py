@@ -72,12 +72,10 @@ class CandidateTable:
 
     def token_ranges(self, tokens: TokenTable) -> tuple[Int64s, Int64s]:
         """Return the row of each candidate's first token, and the row after its last, (n,) each."""
-        first = np.zeros(len(self), dtype=np.int64)
-        after = np.zeros(len(self), dtype=np.int64)
-        for d in np.unique(self.document).tolist():
-            rows = np.flatnonzero(self.document == d)
-            first[rows], after[rows] = tokens.rows_in(d, self.start[rows], self.end[rows])
-        return first, after
+        # Places in the batch as if its notes were all of this length.
+        length = np.int64(max(tokens.end.max(initial=0), self.end.max(initial=0)) + 1)
+        first = np.searchsorted(tokens.document * length + tokens.end, self.document * length + self.start, "right")
+        return first, np.searchsorted(tokens.document * length + tokens.start, self.document * length + self.end)
 
     def is_gold(self, gold: Sequence[Sequence[Span]]) -> Flags:
         """Return whether each candidate matches an annotated span exactly, (n,)."""
