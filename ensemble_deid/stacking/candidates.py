@@ -134,18 +134,17 @@ def collect(
                 key = (d, span.start, span.end, index[span.label])
                 if (row := found.get(key)) is None:
                     row = found[key] = [0.0] * (2 * len(submodels))
-                if span.score > row[column]:
-                    row[column] = span.score
+                row[column] = max(row[column], span.score)
                 if number < len(chosen):
                     row[len(submodels) + column] = 1.0
-    places = np.array(list(found), dtype=np.int32).reshape(len(found), 4)
-    values = np.array(list(found.values()), dtype=np.float64).reshape(len(found), 2 * len(submodels))
-    confidence, flags = np.hsplit(values, 2)
-    kept = np.flatnonzero(flags.any(axis=1) | (confidence.max(axis=1, initial=0.0) >= min_confidence))
-    kept = kept[np.lexsort(places[kept].T[::-1])]
-    document, start, end, label = np.ascontiguousarray(places[kept].T)
-    scores, chosen_by = confidence[kept], flags[kept] > 0
-    return CandidateTable(labels, submodels, document, start, end=end, label=label, confidence=scores, chosen=chosen_by)
+    keys = sorted(found)
+    values = np.array([found[key] for key in keys], dtype=np.float64).reshape(len(keys), 2 * len(submodels))
+    confidence, chosen_by = values[:, : len(submodels)], values[:, len(submodels) :] > 0
+    document, start, end, label = np.array(keys, dtype=np.int32).reshape(len(keys), 4).T
+    table = CandidateTable(
+        labels, submodels, document, start, end=end, label=label, confidence=confidence, chosen=chosen_by
+    )
+    return table.select(chosen_by.any(axis=1) | (confidence.max(axis=1, initial=0.0) >= min_confidence))
 
 
 def merge_rows(

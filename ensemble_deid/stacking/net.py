@@ -130,10 +130,7 @@ def repeats(table: CandidateTable, batch: Batch, first: Int64s, after: Int64s, f
 
 @dataclass(frozen=True, slots=True)
 class _Note:
-    """A note's tokens as lists, `named` those that may be part of a name: with a capital, or no word of the language.
-
-    numpy would take longer for a string of two or three of them.
-    """
+    """A note's tokens, as lists: strings are short. `named` have a capital, or are no word of the language."""
 
     words: list[int]
     lengths: list[int]

@@ -89,7 +89,6 @@ class BoostedTrees:
         # As the type of indexes, which others are converted to at every step.
         feature, roots = self.feature.astype(np.intp), self.roots.astype(np.intp)
         children = np.stack([self.left, self.right], axis=1, dtype=np.intp).ravel()
-        inner = self.left != np.arange(len(self.left))
         out = np.full(len(features), self.base[0])
         for low in range(0, len(features), _ROWS):
             block = features[low : low + _ROWS]
@@ -101,7 +100,7 @@ class BoostedTrees:
                 for _ in range(_STEPS):
                     node = children[2 * node + (values[first + feature[node]] > self.threshold[node])]
                 at[moving] = node
-                on = np.flatnonzero(inner[node])
+                on = np.flatnonzero(children[2 * node] != node)
                 node, first, moving = node[on], first[on], moving[on]
             out[low : low + _ROWS] += self.value[at].reshape(len(block), len(roots)).sum(axis=1)
         return out
