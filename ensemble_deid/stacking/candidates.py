@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,12 +72,10 @@ class CandidateTable:
 
     def token_ranges(self, tokens: TokenTable) -> tuple[Int64s, Int64s]:
         """Return the row of each candidate's first token, and the row after its last, (n,) each."""
-        first = np.zeros(len(self), dtype=np.int64)
-        after = np.zeros(len(self), dtype=np.int64)
-        for d in np.unique(self.document).tolist():
-            rows = np.flatnonzero(self.document == d)
-            first[rows], after[rows] = tokens.rows_in(d, self.start[rows], self.end[rows])
-        return first, after
+        # Places in the batch as if its notes were all of this length.
+        length = np.int64(max(tokens.end.max(initial=0), self.end.max(initial=0)) + 1)
+        first = np.searchsorted(tokens.document * length + tokens.end, self.document * length + self.start, "right")
+        return first, np.searchsorted(tokens.document * length + tokens.start, self.document * length + self.end)
 
     def is_gold(self, gold: Sequence[Sequence[Span]]) -> Flags:
         """Return whether each candidate matches an annotated span exactly, (n,)."""
@@ -112,11 +111,9 @@ class CandidateTable:
     def spans(self, scores: Floats, keep: Flags, n_documents: int) -> list[list[Span]]:
         """Return the kept rows as spans with the given scores, a list for each document."""
         found: list[list[Span]] = [[] for _ in range(n_documents)]
-        keys = self.keys()
-        for row in np.flatnonzero(keep).tolist():
-            start, end, label = keys[row]
-            names = [name for name, chose in zip(self.submodels, self.chosen[row].tolist(), strict=True) if chose]
-            found[self.document[row]].append(Span(start, end, label, float(scores[row]), "+".join(names)))
+        columns = (self.document, self.start, self.end, self.label, scores, self.chosen)
+        for d, start, end, label, score, chose in zip(*(column[keep].tolist() for column in columns), strict=True):
+            found[d].append(Span(start, end, self.labels[label], score, "+".join(compress(self.submodels, chose))))
         return found
 
 
@@ -129,19 +126,20 @@ def collect(
     """
     submodels = tuple(proposals)
     index = {label: k for k, label in enumerate(labels)}
+    # Of each place and label the submodels' confidences, and then whether they predicted it.
     found: dict[tuple[int, int, int, int], list[float]] = {}
-    best: set[tuple[tuple[int, int, int, int], int]] = set()
     for column, proposed in enumerate(proposals.values()):
         for d, (chosen, spans) in enumerate(zip(proposed.best, proposed.candidates, strict=True)):
-            for span in (*chosen, *spans):
+            for number, span in enumerate((*chosen, *spans)):
                 key = (d, span.start, span.end, index[span.label])
-                scores = found.setdefault(key, [0.0] * len(submodels))
-                scores[column] = max(scores[column], span.score)
-            best.update(((d, span.start, span.end, index[span.label]), column) for span in chosen)
+                if (row := found.get(key)) is None:
+                    row = found[key] = [0.0] * (2 * len(submodels))
+                row[column] = max(row[column], span.score)
+                if number < len(chosen):
+                    row[len(submodels) + column] = 1.0
     keys = sorted(found)
-    confidence = np.array([found[key] for key in keys], dtype=np.float64).reshape(len(keys), len(submodels))
-    flags = [[(key, column) in best for column in range(len(submodels))] for key in keys]
-    chosen_by = np.array(flags, dtype=bool).reshape(len(keys), len(submodels))
+    values = np.array([found[key] for key in keys], dtype=np.float64).reshape(len(keys), 2 * len(submodels))
+    confidence, chosen_by = values[:, : len(submodels)], values[:, len(submodels) :] > 0
     document, start, end, label = np.array(keys, dtype=np.int32).reshape(len(keys), 4).T
     table = CandidateTable(
         labels, submodels, document, start, end=end, label=label, confidence=confidence, chosen=chosen_by

@@ -7,7 +7,6 @@ candidate. `Dr. Marcia Hidalgo` in the heading tells whose name `Hidalgo` or `Ma
 else does.
 """
 
-from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -263,15 +262,16 @@ def extract_context(table: CandidateTable, batch: Batch, more: NamedColumns | No
 def _keys(batch: Batch, first: Int64s, after: Int64s) -> dict[str, list[str]]:
     words, forms = batch.table["lower"].strings(), batch.table["short_shape"].strings()
     nearest = batch.table["field"].strings()
-    document = batch.tokens.document
-    keys: dict[str, list[str]] = {kind: [] for kind in KINDS}
-    for a, b in zip(first.tolist(), after.tolist(), strict=True):
-        keys["string"].append(" ".join(words[a:b]))
-        keys["before"].append(words[a - 1] if a > 0 and document[a - 1] == document[a] else "<>")
-        keys["after"].append(words[b] if b < len(words) and document[b] == document[a] else "<>")
-        keys["form"].append(" ".join(forms[a:b])[:60])
-        keys["field"].append(nearest[a])
-    return keys
+    # No word is before a token that begins a note, or after one that ends it.
+    edges = set(batch.tokens.document_starts.tolist())
+    ranges = list(zip(first.tolist(), after.tolist(), strict=True))
+    return {
+        "string": [" ".join(words[a:b]) for a, b in ranges],
+        "before": ["<>" if a in edges else words[a - 1] for a, _ in ranges],
+        "after": ["<>" if b in edges else words[b] for _, b in ranges],
+        "form": [" ".join(forms[a:b])[:60] for a, b in ranges],
+        "field": [nearest[a] for a, _ in ranges],
+    }
 
 
 def numbered(things: Iterable[Hashable]) -> Int64s:
@@ -286,14 +286,17 @@ def _elsewhere(table: CandidateTable, batch: Batch, first: Int64s, after: Int64s
     for d in np.unique(table.document).tolist():
         low, high = int(bounds[d]), int(bounds[d + 1])
         note = codes[low:high].tolist()
-        places: dict[int, list[int]] = defaultdict(list)
+        rows = np.flatnonzero(table.document == d)
+        ranges = list(zip((first[rows] - low).tolist(), (after[rows] - low).tolist(), strict=True))
+        places: dict[int, list[int]] = {word: [] for a, _ in ranges for word in note[a : a + 1]}
         for i, word in enumerate(note):
-            places[word].append(i)
-        for row in np.flatnonzero(table.document == d).tolist():
-            a, b = int(first[row]) - low, int(after[row]) - low
+            if word in places:
+                places[word].append(i)
+        for row, (a, b) in zip(rows.tolist(), ranges, strict=True):
             phrase = note[a:b]
             starts = places[phrase[0]][:_MAX_OCCURRENCES] if phrase else []
-            out[row] = sum(i != a and note[i : i + len(phrase)] == phrase for i in starts)
+            if len(starts) > 1:
+                out[row] = sum([i != a and note[i : i + len(phrase)] == phrase for i in starts])
     return out
 
 

@@ -15,8 +15,8 @@ All of it depends on the note alone.
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, pairwise
 
 import numpy as np
@@ -47,15 +47,17 @@ _SIGN = (
 )
 # Bounded and without a way back, so that time grows with the text alone; of a longer run of digits the end is matched.
 _NUMBER = r"\d[\d,.]{0,30}+"
-_PATTERNS = (
+_AT_DIGIT = (
     r"\d{1,30}+\.\d+",
     rf"{_NUMBER}\s?-?\s?(?:to\s|-\s?|/)?\d{{0,30}}+\s?{_UNIT}",
-    rf"(?i:\b{_SIGN})\b\s?(?:is|was|of|:|=|-|<|>|~)?\s?\d[\d.,/]*",
     r"\d{2,3}/\d{2,3}",
     r"\b[0-2]?\d:[0-5]\d(?::[0-5]\d)?",
-    r"(?m:^[^\S\n]*+\d{1,2}[.)])",
 )
-EXPLAINED = re.compile("|".join(f"(?:{pattern})" for pattern in _PATTERNS))
+_TO_DIGIT = r"\s?(?:is|was|of|[:=<>~-])?\s?\d"
+# Whether a number follows is seen before each sign is tried: few words have one after them.
+_SIGNED = rf"\b(?=\w++{_TO_DIGIT})(?i:{_SIGN})\b{_TO_DIGIT}[\d.,/]*"
+_LISTED = r"(?m:^[^\S\n]*+\d{1,2}[.)])"
+EXPLAINED = re.compile(rf"(?=\d)(?:{'|'.join(_AT_DIGIT)})|{_SIGNED}|{_LISTED}")
 
 
 def unexplained_numbers(batch: Batch) -> Flags:
@@ -105,50 +107,60 @@ def repeats(table: CandidateTable, batch: Batch, first: Int64s, after: Int64s, f
     """
     belief = table.confidence.max(axis=1, initial=0.0)
     believed = np.flatnonzero(belief >= _BELIEVED)
-    free = free.copy()
-    names = batch.table["case"].is_any_of(*_CAPITALISED), _unlisted(batch, _LISTS[:1])
+    capital = batch.table["case"].is_any_of(*_CAPITALISED)
+    named = capital | _unlisted(batch, _LISTS[:1])
+    columns = (batch.same_word, batch.tokens.end - batch.tokens.start, free, capital, named)
     for d in np.unique(table.document[believed]).tolist():
-        low, high = int(batch.tokens.document_starts[d]), int(batch.tokens.document_starts[d + 1])
+        low, high = batch.tokens.document_starts[d : d + 2].tolist()
         rows = believed[table.document[believed] == d]
         rows = rows[np.argsort(-belief[rows], kind="stable")]
-        strings = [(float(belief[i]), int(first[i]), int(after[i]), int(table.label[i])) for i in rows.tolist()]
-        places: dict[int, list[int]] = defaultdict(list)
-        for row, word in enumerate(batch.same_word[low:high].tolist(), low):
-            places[word].append(row)
-        found = list(_whole(strings, places, batch, free))
+        ranges = (belief[rows], first[rows] - low, after[rows] - low, table.label[rows])
+        strings = list(zip(*(column.tolist() for column in ranges), strict=True))
+        note = _Note(*(column[low:high].tolist() for column in columns))
+        places: dict[int, list[int]] = {word: [] for _, a, b, _ in strings for word in note.words[a:b]}
+        for row, word in enumerate(note.words):
+            if word in places:
+                places[word].append(row)
+        found = list(_whole(strings, places, note))
         for _, _, row, stop, _ in found:
-            free[row:stop] = False
-        yield from found
-        yield from _parts(strings, places, batch, free, *names)
+            note.free[row:stop] = [False] * (stop - row)
+        for kind, source, row, stop, label in chain(found, _parts(strings, places, note)):
+            yield kind, source, row + low, stop + low, label
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """A note's tokens, as lists: strings are short. `named` have a capital, or are no word of the language."""
+
+    words: list[int]
+    lengths: list[int]
+    free: list[bool]
+    capital: list[bool]
+    named: list[bool]
 
 
 String = tuple[float, int, int, int]
 """Confidence, first token, token after the last, label of a string that is believed."""
 
 
-def _whole(strings: list[String], places: dict[int, list[int]], batch: Batch, free: Flags) -> Iterator[_Found]:
-    words, document = batch.same_word, batch.tokens.document
+def _whole(strings: list[String], places: dict[int, list[int]], note: _Note) -> Iterator[_Found]:
     for belief, first, after, label in strings:
-        size = after - first
-        if int((batch.tokens.end[first:after] - batch.tokens.start[first:after]).sum()) < _LEAST_CHARACTERS:
+        if sum(note.lengths[first:after]) < _LEAST_CHARACTERS:
             continue
-        for row in places[int(words[first])][:_MOST]:
-            stop = row + size
-            inside = stop <= len(words) and document[stop - 1] == document[first]
-            if inside and free[row:stop].any() and np.array_equal(words[row:stop], words[first:after]):
+        string = note.words[first:after]
+        for row in places[string[0]][:_MOST]:
+            stop = row + len(string)
+            if any(note.free[row:stop]) and note.words[row:stop] == string:
                 yield "repeat", belief, row, stop, label
 
 
-def _parts(
-    strings: list[String], places: dict[int, list[int]], batch: Batch, free: Flags, capital: Flags, unknown: Flags
-) -> Iterator[_Found]:
+def _parts(strings: list[String], places: dict[int, list[int]], note: _Note) -> Iterator[_Found]:
     for belief, first, after, label in strings:
         for word in range(first, after) if after - first > 1 else ():
-            if not capital[word] or batch.tokens.end[word] - batch.tokens.start[word] < _LEAST_CHARACTERS:
-                continue
-            for row in places[int(batch.same_word[word])][:_MOST]:
-                if free[row] and (capital[row] or unknown[row]):
-                    yield "part", belief, row, row + 1, label
+            if note.capital[word] and note.lengths[word] >= _LEAST_CHARACTERS:
+                for row in places[note.words[word]][:_MOST]:
+                    if note.free[row] and note.named[row]:
+                        yield "part", belief, row, row + 1, label
 
 
 def _unlisted(batch: Batch, lists: Sequence[str]) -> Flags:

@@ -95,13 +95,13 @@ class Svm:
         """Return the decision function of each row, (n,): positive means correct."""
         out = np.full(len(features), self.intercept)
         rows = self.standardised(features)
+        # The factor of a product of two rows is put in beforehand: a power of two rounds nothing.
+        squares, doubled = (rows**2).sum(axis=1)[:, None], -2 * rows
         for part, vectors in self._in_blocks():
             norms, weights = self._norms[part], self.weights[part]
             for low in range(0, len(rows), _ROWS):
-                own = rows[low : low + _ROWS]
-                kernel = row_products(own, vectors.T)
-                kernel *= -2
-                kernel += (own**2).sum(axis=1)[:, None] + norms
+                kernel = row_products(doubled[low : low + _ROWS], vectors.T)
+                kernel += squares[low : low + _ROWS] + norms
                 np.maximum(kernel, 0.0, out=kernel)
                 kernel *= -self.settings.gamma
                 np.exp(kernel, out=kernel)
