@@ -255,11 +255,15 @@ class NotePass:
         counts.update(lists.left(note, made, replacer))
         if lists.strict and counts[LEFT]:
             raise CorpusError(f"known identifiers are left in the output: {counts[LEFT]}")
-        name = replacer.styles.name
+        spans, replaced = note.spans, made.spans
+        if replacer.styles.names:
+            name = replacer.styles.name
+            spans = tuple(replace(span, label=name(span.label)) for span in spans)
+            replaced = tuple(replace(span, label=name(span.label)) for span in replaced)
         return DeidentificationResult(
             made.text,
-            tuple(replace(span, label=name(span.label)) for span in note.spans),
-            replaced=tuple(replace(span, label=name(span.label)) for span in made.spans),
+            spans,
+            replaced=replaced,
             known_left=counts[LEFT],
             counts=_acted(counts),
             found=note.spans,

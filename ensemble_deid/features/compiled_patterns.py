@@ -24,6 +24,7 @@ from ensemble_deid.parsing import strict_json
 
 Compiled = dict[str, tuple[regex.Pattern[str], bytes]]
 """Name of a pattern -> compiled regex, and its `beginnings`."""
+_LAYOUT = "by name"
 
 
 def cache_directory() -> Path:
@@ -43,7 +44,7 @@ def read_compiled(source: str) -> Compiled:
         if hashlib.sha256(content).hexdigest().encode() != digest:
             return {}
         return {name: _restored(one) for name, one in strict_json(content).items()}
-    except (OSError, RuntimeError, ValueError, KeyError, TypeError):
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 
 
@@ -60,7 +61,8 @@ def keep_compiled(source: str, compiled: Compiled) -> None:
 
 
 def _path(source: str) -> Path:
-    named = hashlib.sha256(f"{FORMAT}\0{sys.version_info[:2]}\0{regex.__version__}\0{source}".encode()).hexdigest()
+    versions = f"{_LAYOUT}\0{FORMAT}\0{sys.version_info[:2]}\0{regex.__version__}"
+    named = hashlib.sha256(f"{versions}\0{source}".encode()).hexdigest()
     return cache_directory() / f"patterns-{named[:32]}.json"
 
 

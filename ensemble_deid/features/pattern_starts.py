@@ -20,8 +20,8 @@ from ensemble_deid.arrays import Flags
 
 Beginning = tuple[int, ...]
 """Sets of characters, as bits: of the one before the match, then of its first ones; after the last any may follow."""
-FORMAT = 3
-"""To be raised when `beginnings` gives something else, or the cache of compiled patterns holds something else."""
+FORMAT = 2
+"""To be raised when `beginnings` gives something else."""
 _LENGTH = 5
 _MOST = 400
 _SYMBOLS = 129

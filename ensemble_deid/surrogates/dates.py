@@ -132,20 +132,28 @@ class DateText:
         self.days = days
         self._forms = DAY_FIRST if day_first else MONTH_FIRST
         self._parts = Parts()
+        self._read: dict[tuple[str, int], tuple[str | None, Parts]] = {}
 
     def shift(self, surface: str, *, year: int) -> str | None:
         """Return the string with all its dates shifted; None where a part of it is not understood. Times of day stay.
 
         `year` is assumed where none is written.
         """
-        shifted = self._shifted(surface, year)
-        return None if self._parts.stand_apart() else shifted
+        shifted, parts = self._shifted(surface, year)
+        return None if parts.stand_apart() else shifted
 
     def years(self, surface: str, *, year: int) -> list[int] | None:
         """Return the years that the string names, None where it is no date; a date without a year names none."""
-        return None if self._shifted(surface, year) is None else sorted(set(self._parts.years))
+        shifted, parts = self._shifted(surface, year)
+        return None if shifted is None else sorted(set(parts.years))
 
-    def _shifted(self, surface: str, year: int) -> str | None:
+    def _shifted(self, surface: str, year: int) -> tuple[str | None, Parts]:
+        """Return the shifted string and its parts, found once: all dates are asked for several times."""
+        if (surface, year) not in self._read:
+            self._read[surface, year] = self._shift(surface, year), self._parts
+        return self._read[surface, year]
+
+    def _shift(self, surface: str, year: int) -> str | None:
         done: list[str] = []
         self._parts = Parts()
         cursor = 0
