@@ -9,11 +9,9 @@ from functools import cache
 from ensemble_deid.note.folding import match_case
 from ensemble_deid.surrogates.choices import Keyed
 from ensemble_deid.surrogates.date_forms import (
-    DAY_FIRST,
     DECADE,
     HOLIDAY,
     HOLIDAYS,
-    MONTH_FIRST,
     RANGES,
     SEASON,
     SEASON_STYLES,
@@ -21,6 +19,7 @@ from ensemble_deid.surrogates.date_forms import (
     WEEKDAY_STYLES,
     Move,
     find_word,
+    forms,
     full_year,
     month_number,
     rewrite,
@@ -130,7 +129,7 @@ class DateText:
 
     def __init__(self, days: int, *, day_first: bool) -> None:
         self.days = days
-        self._forms = DAY_FIRST if day_first else MONTH_FIRST
+        self._forms = forms(day_first=day_first)
         self._parts = Parts()
         self._read: dict[tuple[str, int], tuple[str | None, Parts]] = {}
 
