@@ -24,7 +24,6 @@ from ensemble_deid.parsing import strict_json
 
 Compiled = dict[str, tuple[regex.Pattern[str], bytes]]
 """Name of a pattern -> compiled regex, and its `beginnings`."""
-_LAYOUT = "by name"
 
 
 def cache_directory() -> Path:
@@ -61,8 +60,8 @@ def keep_compiled(source: str, compiled: Compiled) -> None:
 
 
 def _path(source: str) -> Path:
-    versions = f"{_LAYOUT}\0{FORMAT}\0{sys.version_info[:2]}\0{regex.__version__}"
-    named = hashlib.sha256(f"{versions}\0{source}".encode()).hexdigest()
+    content = f"by name\0{FORMAT}\0{sys.version_info[:2]}\0{regex.__version__}\0{source}"
+    named = hashlib.sha256(content.encode()).hexdigest()
     return cache_directory() / f"patterns-{named[:32]}.json"
 
 

@@ -36,10 +36,5 @@ class Keyed:
 
 @lru_cache(maxsize=1 << 14)
 def _digest(secret: bytes, parts: tuple[str, ...]) -> bytes:
-    return hmac.digest(secret, b"".join(map(_framed, parts)), "sha256")
-
-
-@lru_cache(maxsize=1 << 14)
-def _framed(part: str) -> bytes:
-    data = part.encode()
-    return len(data).to_bytes(4, "big") + data
+    message = b"".join(len(data).to_bytes(4, "big") + data for data in (part.encode() for part in parts))
+    return hmac.digest(secret, message, "sha256")
