@@ -14,11 +14,11 @@ def derive_seed(seed: int, name: str) -> int:
     return int.from_bytes(digest[:4], "big")
 
 
-def generator(seed: int, name: str) -> np.random.Generator:
+def generator(seed: int, name: str) -> "np.random.Generator":
     return np.random.default_rng(derive_seed(seed, name))
 
 
-def group_folds(groups: Sequence[str], n_folds: int, rng: np.random.Generator) -> Int64s:
+def group_folds(groups: Sequence[str], n_folds: int, rng: "np.random.Generator") -> Int64s:
     """Return a fold for each row, (n,): groups stay together, and folds are about equal in size.
 
     Groups are shuffled, then assigned, largest first, to the smallest fold so far.

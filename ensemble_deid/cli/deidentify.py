@@ -198,7 +198,6 @@ def _report(summary: "RunSummary", options: argparse.Namespace, *, tell: Callabl
     from ensemble_deid.deidentify.cells import EMPTIED, NOBODY
     from ensemble_deid.deidentify.gate import ACCEPTED, CHANGED
     from ensemble_deid.deidentify.one_pass import HARD_FORM, IN_LISTED_SENTENCES
-    from ensemble_deid.deidentify.project.night import COUNTED
 
     counts = Counter(summary.counts)
     tell_of_key(summary.options.replacer, tell=tell)
@@ -213,7 +212,12 @@ def _report(summary: "RunSummary", options: argparse.Namespace, *, tell: Callabl
     for counted_as in (*EMPTIED, NOBODY):
         if counts[counted_as]:
             warn(f"{counts[counted_as]} {counted_as}")
-    for counted_as in (*COUNTED, IN_LISTED_SENTENCES, HARD_FORM):
+    named: tuple[str, ...] = (IN_LISTED_SENTENCES, HARD_FORM)
+    if options.project is not None:
+        from ensemble_deid.deidentify.project.night import COUNTED
+
+        named = (*COUNTED, *named)
+    for counted_as in named:
         if counts[counted_as]:
             tell(f"{counts[counted_as]} {counted_as}")
     where = options.table_out or ("standard output" if standard else options.out)

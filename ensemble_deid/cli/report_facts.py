@@ -22,8 +22,6 @@ from ensemble_deid.model.seen_notes import SeenNotes
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.parsing import read_text
 from ensemble_deid.taggers.tbed.tagger import RULES
-from ensemble_deid.training.rule_approvals import rule_approvals
-from ensemble_deid.training.rule_replacement import rules_in_force
 
 _NOT_STATED = "not stated"
 
@@ -99,6 +97,9 @@ def _rules(model: Path, manifest: Manifest) -> Iterator[tuple[str, str]]:
     if RULES not in manifest.files:
         yield "Rule list", "none: trained without tbed"
         return
+    from ensemble_deid.training.rule_approvals import rule_approvals
+    from ensemble_deid.training.rule_replacement import rules_in_force
+
     approvals = rule_approvals(model)
     yield "SHA-256 of the rule list", approvals.sha256
     yield "Approved rules", approvals.summary()

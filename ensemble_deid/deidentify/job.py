@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ensemble_deid import __version__
 from ensemble_deid.atomic import exclusive, open_atomically
@@ -21,7 +21,6 @@ from ensemble_deid.deidentify.offsets import FILE as OFFSETS
 from ensemble_deid.deidentify.offsets import key_of_run
 from ensemble_deid.deidentify.options import RunChoices, RunOptions, files_of
 from ensemble_deid.deidentify.prediction import Report
-from ensemble_deid.deidentify.project.night import ONE_FILE_A_NOTE, Night, Project, made_with
 from ensemble_deid.deidentify.recognizers import Recognizer
 from ensemble_deid.deidentify.rows import RowPass
 from ensemble_deid.deidentify.run import Run
@@ -41,6 +40,9 @@ from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.keys import Key
 from ensemble_deid.model.installed import find_model
 
+if TYPE_CHECKING:
+    from ensemble_deid.deidentify.project.night import Project
+
 _LOG = logging.getLogger(__name__)
 AS_NAMED = InputOptions()
 _NOT_COMPARED = "the run was finished before, and compares nothing again: run without --resume"
@@ -56,7 +58,7 @@ class JobChoices(RunChoices, total=False):
     compare: str | Path | None
     summary: str | Path | None
     against: str | Path | None
-    within: Project | None
+    within: "Project | None"
     report: Report
     device: str | None
     submodels: Sequence[str] | None
@@ -78,7 +80,7 @@ class _Job:
     compare: Path | None = None
     summary: Path | None = None
     against: Path | None = None
-    within: Project | None = None
+    within: "Project | None" = None
     report: Report = lambda progress: None
     device: str | None = None
     submodels: Sequence[str] | None = None
@@ -230,6 +232,8 @@ def _night(
     job: _Job, places: RunPlaces, source: NoteSource, out: Path, *, model: Deidentifier, options: RunOptions
 ) -> RunSummary:
     """Do what a project has not handed out yet. Raises ConfigError where the output is that of another night."""
+    from ensemble_deid.deidentify.project.night import ONE_FILE_A_NOTE, Night, made_with
+
     if job.within is None:
         raise ConfigError("a night belongs to a project")
     if places.standard:

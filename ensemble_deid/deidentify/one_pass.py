@@ -255,11 +255,11 @@ class NotePass:
         counts.update(lists.left(note, made, replacer))
         if lists.strict and counts[LEFT]:
             raise CorpusError(f"known identifiers are left in the output: {counts[LEFT]}")
-        name = replacer.styles.name
+        name, renamed = replacer.styles.name, bool(replacer.styles.names)
         return DeidentificationResult(
             made.text,
-            tuple(replace(span, label=name(span.label)) for span in note.spans),
-            replaced=tuple(replace(span, label=name(span.label)) for span in made.spans),
+            tuple(replace(span, label=name(span.label)) for span in note.spans) if renamed else note.spans,
+            replaced=tuple(replace(span, label=name(span.label)) for span in made.spans) if renamed else made.spans,
             known_left=counts[LEFT],
             counts=_acted(counts),
             found=note.spans,

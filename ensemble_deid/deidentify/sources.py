@@ -13,7 +13,6 @@ from ensemble_deid.atomic import LOCK, check_writable, folder_atomically, remove
 from ensemble_deid.corpora.compressed import plain_name
 from ensemble_deid.corpora.formats import FORMATS
 from ensemble_deid.corpora.input_options import InputOptions, table_kind
-from ensemble_deid.corpora.messages.files import FhirLines, MessageFile
 from ensemble_deid.corpora.note_files import NoteFiles, is_single, nested_locations
 from ensemble_deid.corpora.read import locate_corpus
 from ensemble_deid.corpora.record_map import FieldKind, FieldRule
@@ -108,11 +107,14 @@ class SomeRecords(CountedByReading):
 
 
 def _table(path: Path, format: str, options: InputOptions, authorities: set[str]) -> NoteSource:
-    if format in MESSAGES:
+    if format in MESSAGES or _is_fhir_lines(format, options):
+        # Their parsers would take longer to import than a note takes to be read.
+        from ensemble_deid.corpora.messages.files import FhirLines, MessageFile
+
+        if options.record_map is not None and format not in MESSAGES:
+            return FhirLines(path, options.record_map.fhir)
         rules = None if options.record_map is None else options.record_map.of_messages(format)
         return MessageFile(path, format, options.keep_fields, rules, authorities=authorities)
-    if options.record_map is not None and _is_fhir_lines(format, options):
-        return FhirLines(path, options.record_map.fhir)
     columns = _columns(options, format, plain_name(path).stem)
     if format == "jsonl":
         return JsonLines(path, columns)

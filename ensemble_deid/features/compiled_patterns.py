@@ -22,8 +22,8 @@ from ensemble_deid.atomic import write_bytes_atomically
 from ensemble_deid.features.pattern_starts import FORMAT
 from ensemble_deid.parsing import strict_json
 
-Compiled = dict[tuple[str, int], tuple[regex.Pattern[str], bytes]]
-"""(regex text, flags) -> compiled regex, and its `beginnings`."""
+Compiled = dict[str, tuple[regex.Pattern[str], bytes]]
+"""Name of a pattern -> compiled regex, and its `beginnings`."""
 
 
 def cache_directory() -> Path:
@@ -32,7 +32,7 @@ def cache_directory() -> Path:
 
 
 def read_compiled(source: str) -> Compiled:
-    """Return the cached regexes for the text of a pattern file, if any."""
+    """Return the cached regexes for the text of a pattern file: of all patterns, or none."""
     try:
         path = _path(source)
         status = path.stat()
@@ -42,15 +42,17 @@ def read_compiled(source: str) -> Compiled:
         digest, _, content = path.read_bytes().partition(b"\n")
         if hashlib.sha256(content).hexdigest().encode() != digest:
             return {}
-        return {(one["regex"], one["flags"]): _restored(one) for one in strict_json(content)}
-    except (OSError, RuntimeError, ValueError, KeyError, TypeError):
+        return {name: _restored(one) for name, one in strict_json(content).items()}
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 
 
 def keep_compiled(source: str, compiled: Compiled) -> None:
     """Cache compiled regexes for the text of a pattern file, if possible."""
-    kept = [_content(text, flags, *found) for (text, flags), found in compiled.items()]
-    content = json.dumps([one for one in kept if one is not None]).encode()
+    kept = {name: _content(*found) for name, found in compiled.items()}
+    if None in kept.values():
+        return
+    content = json.dumps(kept).encode()
     with suppress(OSError, RuntimeError):
         path = _path(source)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -58,18 +60,18 @@ def keep_compiled(source: str, compiled: Compiled) -> None:
 
 
 def _path(source: str) -> Path:
-    named = hashlib.sha256(f"{FORMAT}\0{sys.version_info[:2]}\0{regex.__version__}\0{source}".encode()).hexdigest()
+    content = f"by name\0{FORMAT}\0{sys.version_info[:2]}\0{regex.__version__}\0{source}"
+    named = hashlib.sha256(content.encode()).hexdigest()
     return cache_directory() / f"patterns-{named[:32]}.json"
 
 
-def _content(text: str, flags: int, compiled: regex.Pattern[str], begins: bytes) -> dict[str, Any] | None:
+def _content(compiled: regex.Pattern[str], begins: bytes) -> dict[str, Any] | None:
     """Return the parts of a compiled regex; None for one with named lists, which no pattern has."""
     _, all_flags, code, groups, _, lists, _, offset, required, required_flags, count = compiled._pickled_data
     if lists or not isinstance(code, bytes):
         return None
     return {
-        "regex": text,
-        "flags": flags,
+        "regex": compiled.pattern,
         "all_flags": all_flags,
         "code": base64.b64encode(code).decode(),
         "groups": groups,

@@ -60,7 +60,8 @@ class LabelCounts(Mapping[str, Mapping[str, int]]):
         given, counts = content["strings"], tuple(content["counts"])
         strings, place = StringTable.of(given), np.array(content["place"])
         types = {type(value) for one in counts for value in one.values()}
-        if list(strings) != given or place.shape != (len(strings),) or not types <= {int} or not all(counts):
+        in_order = sorted(given) == given and len(strings) == len(given)
+        if not in_order or place.shape != (len(strings),) or not types <= {int} or not all(counts):
             raise ValueError("the counts do not fit the strings")
         if len(place) and (place.dtype.kind != "i" or place.min() < 0 or place.max() >= len(counts)):
             raise ValueError("the strings do not fit the counts")

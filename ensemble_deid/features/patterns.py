@@ -209,9 +209,9 @@ def parse_patterns(source: str, *, path: str = "<patterns>", keep: bool = False)
     tables = content.get("pattern")
     if not isinstance(tables, list) or not tables:
         raise RuleError(f"{path}: there is no [[pattern]] table")
-    words = _read_words(content.get("words", {}), path)
     compiled = read_compiled(source) if keep else {}
-    before = len(compiled)
+    is_new, length = not compiled, 0
+    words = _read_words(content.get("words", {}), path) if is_new else {}
     patterns: list[Pattern] = []
     for number, table in enumerate(tables, 1):
         place = f"{path}: pattern {number} ({table.get('name', 'unnamed')})"
@@ -219,9 +219,10 @@ def parse_patterns(source: str, *, path: str = "<patterns>", keep: bool = False)
         if any(other.name == pattern.name for other in patterns):
             raise RuleError(f"{place}: the name is used twice")
         patterns.append(pattern)
-        if sum(len(other.regex.pattern) for other in patterns) > _LONGEST_OF_ALL:
+        length += len(pattern.regex.pattern)
+        if length > _LONGEST_OF_ALL:
             raise RuleError(f"{place}: the regexes up to here are longer than {_LONGEST_OF_ALL:,} characters")
-    if keep and len(compiled) > before:
+    if keep and is_new:
         keep_compiled(source, compiled)
     return PatternSet(str(content.get("name", Path(path).stem)), tuple(patterns), source)
 
@@ -287,11 +288,10 @@ def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str, kno
             raise RuleError(f"{place}: unknown flag {name!r}; known: {', '.join(FLAGS)}")
         flags |= FLAGS[name]
     try:
-        source = _expand(table["regex"], words, place, verbose=bool(flags & regex.X))
-        key = (normalised_literals(source), flags)
-        if key not in known:
-            known[key] = regex.compile(*key), beginnings(*key)
-        compiled, begins = known[key]
+        if table["name"] not in known:
+            source = normalised_literals(_expand(table["regex"], words, place, verbose=bool(flags & regex.X)))
+            known[table["name"]] = regex.compile(source, flags), beginnings(source, flags)
+        compiled, begins = known[table["name"]]
     except (regex.error, RecursionError, OverflowError) as error:
         raise RuleError(f"{place}: the regex does not compile: {error}") from None
     group = table.get("group", 0)

@@ -173,13 +173,13 @@ class OtherLanguage:
 
 def other_language(text: str, languages: Collection[str]) -> OtherLanguage:
     """Return the language, of those known and not among `languages`, with the most words in a text."""
-    words = Counter(_words(text))
+    words = Counter(word for word in _words(text) if word in _ALL_WORDS)
+    there = frozenset(words)
     found = []
     for language, theirs, ours in _telling_words(frozenset(languages)):
-        seen, own = theirs.intersection(words), ours.intersection(words)
-        counts = sum(words[word] for word in seen), len(seen), sum(words[word] for word in own)
-        found.append(OtherLanguage(language, *counts))
-    return max(found, key=lambda other: (other.words - other.own, other.distinct))
+        seen, own = theirs & there, ours & there
+        found.append((language, sum(words[word] for word in seen), len(seen), sum(words[word] for word in own)))
+    return OtherLanguage(*max(found, key=lambda other: (other[1] - other[3], other[2])))
 
 
 @cache
@@ -237,4 +237,5 @@ def _words(text: str) -> Iterator[str]:
     return (match[0] for match in _WORD.finditer(text.lower()))
 
 
-_NOT_ENGLISH = frozenset().union(*_WORDS.values()) - _WORDS["en"] - _NO_EVIDENCE
+_ALL_WORDS = frozenset().union(*_WORDS.values())
+_NOT_ENGLISH = _ALL_WORDS - _WORDS["en"] - _NO_EVIDENCE

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, timedelta
+from functools import cache
 
 from ensemble_deid.note.folding import match_case
 
@@ -142,9 +143,6 @@ _FORMS = (
     rf"(?P<d>\d{{1,2}}){_MONTH}(?P<y>\d{{4}})",
 )
 _DAY_FIRST_ORDER = {1: 2, 2: 1, 12: 13, 13: 12}
-# A time may follow, as in 2014-03-05T10:22.
-MONTH_FIRST = tuple(re.compile(rf"(?<![^\W_]){form}(?!(?!t\d)[^\W_])", re.IGNORECASE) for form in _FORMS)
-DAY_FIRST = tuple(MONTH_FIRST[_DAY_FIRST_ORDER.get(index, index)] for index in range(len(_FORMS)))
 DECADE = re.compile(r"(?<![^\W_])['’]?(?:\d{2})?\d0(?=s\b)")
 WEEKDAY = re.compile(rf"(?<![^\W_])(?:{words_pattern(WEEKDAY_STYLES)})(?=s?(?![^\W_]))", re.IGNORECASE)
 SEASON = re.compile(rf"(?<![^\W_])(?:{words_pattern(SEASON_STYLES)})(?![^\W_])", re.IGNORECASE)
@@ -170,6 +168,14 @@ RANGES: tuple["re.Pattern[str]", ...] = (
         rf"(?:{_RANGE_YEAR})?(?![\d/.:-])"
     ),
 )
+
+
+@cache
+def forms(*, day_first: bool) -> tuple["re.Pattern[str]", ...]:
+    """Return the forms of a date; compiling them takes longer than most imports."""
+    order = (_DAY_FIRST_ORDER.get(index, index) if day_first else index for index in range(len(_FORMS)))
+    # A time may follow, as in 2014-03-05T10:22.
+    return tuple(re.compile(rf"(?<![^\W_]){_FORMS[index]}(?!(?!t\d)[^\W_])", re.IGNORECASE) for index in order)
 
 
 def is_day_first(surfaces: Iterator[str]) -> bool:

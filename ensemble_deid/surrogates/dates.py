@@ -9,11 +9,9 @@ from functools import cache
 from ensemble_deid.note.folding import match_case
 from ensemble_deid.surrogates.choices import Keyed
 from ensemble_deid.surrogates.date_forms import (
-    DAY_FIRST,
     DECADE,
     HOLIDAY,
     HOLIDAYS,
-    MONTH_FIRST,
     RANGES,
     SEASON,
     SEASON_STYLES,
@@ -21,6 +19,7 @@ from ensemble_deid.surrogates.date_forms import (
     WEEKDAY_STYLES,
     Move,
     find_word,
+    forms,
     full_year,
     month_number,
     rewrite,
@@ -130,22 +129,30 @@ class DateText:
 
     def __init__(self, days: int, *, day_first: bool) -> None:
         self.days = days
-        self._forms = DAY_FIRST if day_first else MONTH_FIRST
+        self._forms = forms(day_first=day_first)
         self._parts = Parts()
+        self._read: dict[tuple[str, int], tuple[str | None, Parts]] = {}
 
     def shift(self, surface: str, *, year: int) -> str | None:
         """Return the string with all its dates shifted; None where a part of it is not understood. Times of day stay.
 
         `year` is assumed where none is written.
         """
-        shifted = self._shifted(surface, year)
-        return None if self._parts.stand_apart() else shifted
+        shifted, parts = self._shifted(surface, year)
+        return None if parts.stand_apart() else shifted
 
     def years(self, surface: str, *, year: int) -> list[int] | None:
         """Return the years that the string names, None where it is no date; a date without a year names none."""
-        return None if self._shifted(surface, year) is None else sorted(set(self._parts.years))
+        shifted, parts = self._shifted(surface, year)
+        return None if shifted is None else sorted(set(parts.years))
 
-    def _shifted(self, surface: str, year: int) -> str | None:
+    def _shifted(self, surface: str, year: int) -> tuple[str | None, Parts]:
+        """Return the shifted string and its parts, found once: all dates are asked for several times."""
+        if (surface, year) not in self._read:
+            self._read[surface, year] = self._shift(surface, year), self._parts
+        return self._read[surface, year]
+
+    def _shift(self, surface: str, year: int) -> str | None:
         done: list[str] = []
         self._parts = Parts()
         cursor = 0

@@ -16,7 +16,6 @@ from ensemble_deid.note.reading import read
 from ensemble_deid.note.rtf import DATA
 from ensemble_deid.note.span import Span
 from ensemble_deid.surrogates.choices import Keyed
-from ensemble_deid.surrogates.medicine import AROUND, reads_as_medicine
 from ensemble_deid.surrogates.patient import PatientSurrogates, is_spanish, kind_of
 
 # Integers below 2**53 stay exact in every program that reads them, also as floating-point numbers.
@@ -154,6 +153,8 @@ class Replacer:
     @staticmethod
     def is_medicine(text: str, span: Span) -> bool:
         """Whether a span of a text as it is read reads as a dose, a drug, an abbreviation and the like."""
+        from ensemble_deid.surrogates.medicine import AROUND, reads_as_medicine
+
         surface, before = text[span.start : span.end], visible(text[max(0, span.start - AROUND) : span.start])
         after = visible(text[span.end : span.end + AROUND])
         kind, spanish = kind_of(span.label, surface), is_spanish(span.label)

@@ -43,7 +43,7 @@ class Styles:
 
     def of(self, label: str) -> str:
         """Return the style of a label: its own, its i2b2 counterpart's, its category's, or the default."""
-        return _of_label(self.by_label, label) or self.default
+        return _of_label(self.by_label, label) or self.default if self.by_label else self.default
 
     def name(self, label: str) -> str:
         """Return what a label is called in the output."""

@@ -64,12 +64,11 @@ class WordIndexes(Mapping[str, int]):
     @classmethod
     def of(cls, words: Sequence[str]) -> "WordIndexes":
         """Return the indexes of words in this order. Raises ValueError where one comes twice."""
-        table = StringTable.of(words)
+        order = sorted(range(len(words)), key=words.__getitem__)
+        table = StringTable.of([words[k] for k in order])
         if len(table) < len(words):
             raise ValueError("a word comes twice")
-        index = np.empty(len(words), dtype=np.int32)
-        index[table.find(words)] = np.arange(2, len(words) + 2)
-        return cls(table, index)
+        return cls(table, np.array(order, dtype=np.int32) + np.int32(2))
 
     def of_column(self, column: Column) -> Int64s:
         """Return each token's index, int64 (n_tokens,), `UNKNOWN` for words outside."""

@@ -138,8 +138,9 @@ class TbedTagger:
             rules = RuleList.load(directory / RULES)
         except RuleError as error:
             raise ModelError(str(error)) from None
+        tags = frozenset(scheme.tags)
         for k, rule in enumerate(rules.rules, 1):
-            if rule.from_tag not in scheme.tags or rule.to_tag not in scheme.tags:
+            if not {rule.from_tag, rule.to_tag} <= tags:
                 raise ModelError(f"{directory / RULES}: rule {k} has a tag that the model does not know")
         confidence = SourceConfidence.from_json((directory / CONFIDENCE).read_bytes())
         return cls(scheme, rules, confidence, InitialTagger.from_json((directory / INITIAL).read_bytes()))
