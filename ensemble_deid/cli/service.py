@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.cli.options import add_command, add_model, add_port, add_shared, submodels_of
+from ensemble_deid.cli.options import add_on_model, add_port, add_shared, submodels_of
 from ensemble_deid.cli.replacement import (
     add_columns,
     add_gate,
@@ -24,8 +24,7 @@ from ensemble_deid.errors import needs_extra
 
 
 def add_commands(commands: Any) -> None:
-    parser = add_command(commands, "serve", run_serve, example="serve en --port 8000 --key-file site.key")
-    add_model(parser)
+    parser = add_on_model(commands, "serve", run_serve, example="en --port 8000 --key-file site.key")
     parser.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="to listen on; default: this machine")
     add_port(parser, default=8000)
     parser.add_argument("--jobs", metavar="N", type=int, default=1, help="processes, which share the model on Linux")
@@ -50,7 +49,7 @@ def add_commands(commands: Any) -> None:
     _add_spark(commands)
 
 
-def run_serve(options: argparse.Namespace) -> int:
+def run_serve(options: argparse.Namespace) -> None:
     """Answer HTTP requests, also Presidio's (docs/administrator.md)."""
     with needs_extra("service", "the service"):
         from ensemble_deid.service.server import serve
@@ -92,17 +91,12 @@ def run_serve(options: argparse.Namespace) -> int:
     if key.throwaway:
         say("no --key-file: surrogates and hashes are those of a key that ends with this service")
     serve(settings, started=lambda address: say(f"serving {options.model} at {address}; stop with Ctrl-C"))
-    return 0
 
 
 def _add_spark(commands: Any) -> None:
-    parser = add_command(
-        commands,
-        "spark",
-        run_spark,
-        example="spark en notes.parquet clean.parquet --text-column note --patient-column mrn",
+    parser = add_on_model(
+        commands, "spark", run_spark, example="en notes.parquet clean.parquet --text-column note --patient-column mrn"
     )
-    add_model(parser)
     parser.add_argument("input", metavar="IN.parquet", help="a file, a folder or a URL that Spark can read")
     parser.add_argument("output", metavar="OUT.parquet", help="a folder that does not exist yet")
     add_columns(parser)
@@ -110,7 +104,7 @@ def _add_spark(commands: Any) -> None:
     add_replacement(parser)
     add_gate(parser)
     add_recognizers(parser)
-    parser.add_argument("--threshold", metavar="T", type=float, help="least probability of an accepted span, 0 to 1")
+    add_shared(parser, "threshold")
     rare = parser.rare()
     rare.add_argument("--failed", metavar="PATH", help="table of withheld notes; default: OUT.parquet.failed")
     rare.add_argument("--master", metavar="URL", help="such as local[8]; default: what Spark's own settings say")
