@@ -228,7 +228,9 @@ def _say_figures(figures: "AuditFigures", plan: "AuditPlan") -> None:
             say(f"{title}:")
         for row in rows:
             say(_rate_line(row))
-    say(f"each bound holds with {level}, not all of them together; bounds: {_methods(figures)}")
+    methods = sorted({row.method for row in (*figures.rates, *figures.subgroups)})
+    named = ", ".join("not given before all is read" if name == "none" else name for name in methods)
+    say(f"each bound holds with {level}, not all of them together; bounds: {named}")
     for name, units in figures.subgroups_left_out.items():
         say(f"no figures for {name}: {units} read, {figures.least} needed")
     say(f"not counted: {kept_by_policy(plan.kept_labels)}")
@@ -269,11 +271,6 @@ def _say_readers(figures: "AuditFigures") -> None:
 def _rate_line(row: "LeakRate") -> str:
     found, missed = f"{row.leaking} of {row.total}", f"{row.missed} of {row.annotations}"
     return f"  {row.name + ', ' + row.of:<40} {found:>12} {percent(row.rate):>8} {percent(row.upper):>10}  {missed:>14}"
-
-
-def _methods(figures: "AuditFigures") -> str:
-    methods = sorted({row.method for row in (*figures.rates, *figures.subgroups)})
-    return ", ".join("not given before all is read" if name == "none" else name for name in methods)
 
 
 def run_certify(options: argparse.Namespace) -> None:

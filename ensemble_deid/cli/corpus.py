@@ -10,9 +10,12 @@ from ensemble_deid.cli.sources import check_out_files, read_gold
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.corpora.formats import ANNOTATED, WRITABLE
 from ensemble_deid.corpora.read import Corpus, locate_corpus, read_corpus
+from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files
 from ensemble_deid.errors import ConfigError, CorpusError
-from ensemble_deid.evaluation.render.results import FILE_FORMS
+from ensemble_deid.evaluation.render.results import FILE_FORMS, Point, Results, Table, draw_points
+from ensemble_deid.note.counts import ratio
+from ensemble_deid.note.label_map import load_label_map
 
 
 def add_commands(actions: Any) -> None:
@@ -58,8 +61,6 @@ def _add_harvest(actions: Any) -> None:
 def run_stats(options: argparse.Namespace) -> None:
     """Count notes and PHI by category and type, in one or several corpora."""
     from ensemble_deid.corpora.statistics import corpus_statistics, phi_table, render_statistics
-    from ensemble_deid.evaluation.render.results import Point, Results, Table, draw_points
-    from ensemble_deid.note.counts import ratio
 
     check_out_files(options.out, FILE_FORMS, *options.corpora)
     splits: dict[str, Corpus] = {}
@@ -86,9 +87,6 @@ def run_stats(options: argparse.Namespace) -> None:
 
 def run_convert(options: argparse.Namespace) -> None:
     """Write a corpus in another format, or with other labels."""
-    from ensemble_deid.corpora.write import write_corpus
-    from ensemble_deid.note.label_map import load_label_map
-
     label_map = load_label_map(options.label_map) if options.label_map else None
     maps = [Path(options.label_map)] if options.label_map else []
     refuse_output(options.out, locate_corpus(options.corpus), *maps, format=options.format)
@@ -104,7 +102,6 @@ def run_convert(options: argparse.Namespace) -> None:
 def run_resample(options: argparse.Namespace) -> None:
     """Copy the notes with surrogates in place of PHI."""
     from ensemble_deid.corpora.resample import resample_corpus
-    from ensemble_deid.corpora.write import write_corpus
 
     refuse_output(options.out, locate_corpus(options.corpus), format=options.format)
     corpus = read_corpus(options.corpus)
@@ -116,7 +113,6 @@ def run_resample(options: argparse.Namespace) -> None:
 def run_augment(options: argparse.Namespace) -> None:
     """Copy the notes in another form: layout, case, typing errors."""
     from ensemble_deid.corpora.augment import CHANGES, augment_corpus
-    from ensemble_deid.corpora.write import write_corpus
 
     refuse_output(options.out, locate_corpus(options.corpus), format=options.format)
     corpus = read_corpus(options.corpus)

@@ -18,7 +18,7 @@ from ensemble_deid.cli.options import (
     members_of,
     target_of,
 )
-from ensemble_deid.cli.sources import read_gold
+from ensemble_deid.cli.sources import read_gold, read_system
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.deidentify.outputs import refuse_output_files
 from ensemble_deid.errors import ConfigError
@@ -208,7 +208,6 @@ def run_show(options: argparse.Namespace) -> None:
 
 def run_inclusion_check(options: argparse.Namespace) -> None:
     """Show which spans of a system a list would drop."""
-    from ensemble_deid.cli.sources import read_system
     from ensemble_deid.model.additions import read_inclusion_list
     from ensemble_deid.training.harvest import inclusion_effect
 

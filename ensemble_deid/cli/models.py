@@ -10,7 +10,9 @@ from ensemble_deid.cli.options import add_command, add_files, add_on_model, add_
 from ensemble_deid.cli.sources import check_out_files, read_gold
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.deidentify.outputs import refuse_output_files, refuse_output_model
-from ensemble_deid.keys import make_key_file
+from ensemble_deid.keys import PUBLIC_SUFFIX, key_fingerprint, make_key_file, make_signing_key
+from ensemble_deid.model.installed import installed_models
+from ensemble_deid.model.manifest import SIGNATURE, read_manifest, sign_model
 
 _SCAN_FORMS = (".json",)
 
@@ -58,7 +60,6 @@ def _add_compact(parser: argparse.ArgumentParser) -> None:
 def run_package(options: argparse.Namespace) -> None:
     """Make a Python package of a model."""
     from ensemble_deid.deidentify.deidentifier import Deidentifier
-    from ensemble_deid.model.manifest import read_manifest
     from ensemble_deid.model.package import add_figures, build_wheel, packaged_model, write_package
     from ensemble_deid.training.reports import figures_record, figures_table, measure_model
 
@@ -90,8 +91,6 @@ def run_package(options: argparse.Namespace) -> None:
 
 def run_models(options: argparse.Namespace) -> None:
     """List the installed models."""
-    from ensemble_deid.model.installed import installed_models
-
     for model in installed_models().values():
         say(f"{model.name:<16} {model.package} {model.version}  {model.directory}")
 
@@ -131,8 +130,6 @@ def run_scan(options: argparse.Namespace) -> None:
 
 def run_sign(options: argparse.Namespace) -> None:
     """Sign a model with a private key."""
-    from ensemble_deid.model.manifest import SIGNATURE, sign_model
-
     refuse_output_files([options.model / SIGNATURE], options.signing_key)
     sign_model(options.model, options.signing_key)
     say(f"{options.model} is signed; any change invalidates the signature")
@@ -141,8 +138,6 @@ def run_sign(options: argparse.Namespace) -> None:
 def run_keygen(options: argparse.Namespace) -> None:
     """Make a secret key, for surrogates, hashes and pseudonyms, or a pair for signatures."""
     if options.signing:
-        from ensemble_deid.keys import PUBLIC_SUFFIX, key_fingerprint, make_signing_key
-
         public = key_fingerprint(make_signing_key(options.file).public)
         say(f"{options.file}: a new private key, which only you can read: whoever has it signs in your name")
         say(f"{options.file}{PUBLIC_SUFFIX}: its public key, {public}; give it to those who verify")

@@ -49,7 +49,7 @@ def _add_night(commands: Any, name: str, purpose: str, notes: str) -> CommandPar
 def _add(commands: Any, name: str, run: RunCommand, example: str) -> CommandParser:
     parser = add_command(commands, name, run, example=example)
     parser.add_argument("project", metavar="DIR", help=_DIR)
-    add_key_file(parser, required=False)
+    add_key_file(parser)
     return parser
 
 

@@ -86,35 +86,41 @@ def add_replacement(parser: argparse.ArgumentParser) -> None:
     meaning = "styles.LABEL=STYLE, surrogates.min_score=0.5 and the like"
     add_repeatable(parser, "--set", "KEY=VALUE", meaning, dest="settings")
     parser.add_argument("--policy", metavar="NAME|FILE.toml", help="safe-harbor, limited-data-set, everything, a file")
-    add_key_file(parser, required=False)
+    add_key_file(parser)
     parser.add_argument("--scope", metavar="NAME", default="", help="each scope has its own surrogates")
 
 
-def add_key_file(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    parser.add_argument(
-        "--key-file", metavar="FILE", type=Path, required=required, help="the site's secret key, as keygen makes it"
-    )
+def add_key_file(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--key-file", metavar="FILE", type=Path, help="the site's secret key, as keygen makes it")
+
+
+def finding_choices(options: argparse.Namespace) -> "RunChoices":
+    """Return the choices of what is found, and of which notes are written. Raises ConfigError."""
+    choices: RunChoices = {
+        "key": options.key_file,
+        "rename": rename_of(options),
+        "lists": named_lists(options),
+        "recognizers": options.recognizer,
+        "spans_from": options.spans_from,
+        "accept_unfit": options.accept_unfit,
+    }
+    if options.least_recall is not None:
+        choices["least_recall"] = options.least_recall
+    return choices
 
 
 def run_choices(options: argparse.Namespace) -> "RunChoices":
     """Return the choices of a run. Raises ConfigError for a setting that is none."""
     styles, settings = _settings(options.settings)
     choices: RunChoices = {
+        **finding_choices(options),
         "style": options.style,
         "styles": styles,
         "policy": options.policy,
         "settings": settings,
-        "key": options.key_file,
         "scope": options.scope,
-        "rename": rename_of(options),
-        "lists": named_lists(options),
-        "recognizers": options.recognizer,
-        "spans_from": options.spans_from,
         "threshold": options.threshold,
-        "accept_unfit": options.accept_unfit,
     }
-    if options.least_recall is not None:
-        choices["least_recall"] = options.least_recall
     if "combiner" in options:
         choices["combiner"], choices["jobs"] = options.combiner, options.jobs
     return choices

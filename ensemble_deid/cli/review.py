@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.cli.options import CommandParser, add_command, add_group, add_on_model, add_port, add_shared
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
+from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files, refuse_output_model
 from ensemble_deid.errors import ConfigError, needs_extra
+from ensemble_deid.parallel import Step
 
 if TYPE_CHECKING:
     from ensemble_deid.service.review.accounts import Account
@@ -87,9 +89,7 @@ def run_review(options: argparse.Namespace) -> None:
         from ensemble_deid.service.review.app import make_review_app
         from ensemble_deid.service.review.routes import Review
         from ensemble_deid.service.server import serve
-    from ensemble_deid.corpora.read import read_corpus
     from ensemble_deid.deidentify.deidentifier import Deidentifier
-    from ensemble_deid.parallel import Step
     from ensemble_deid.service.review.file import Facts, ReviewFile, settle_facts
     from ensemble_deid.service.review.fill import fill
     from ensemble_deid.service.settings import ServiceSettings, tokens_from_environment
@@ -152,7 +152,6 @@ def run_export(options: argparse.Namespace) -> None:
 
 def run_learn(options: argparse.Namespace) -> None:
     """Write a model that has learned from the finished notes, and measure both."""
-    from ensemble_deid.parallel import Step
     from ensemble_deid.training.learn import learn
 
     refuse_output_model(options.out, options.store, options.model)

@@ -13,8 +13,7 @@ from ensemble_deid.cli.replacement import (
     add_recognizers,
     add_replacement,
     columns_of,
-    named_lists,
-    rename_of,
+    finding_choices,
     run_choices,
     tell_of_key,
 )
@@ -37,7 +36,7 @@ def add_commands(commands: Any) -> None:
         "--tokens", metavar="FILE", type=Path, help="lines of a token and its scopes: predict, replace, known"
     )
     parser.add_argument("--entities", choices=("presidio", "own"), default="presidio", help="entity names in /analyze")
-    add_key_file(parser, required=False)
+    add_key_file(parser)
     add_lists(parser, strict=True)
     add_gate(parser)
     add_recognizers(parser)
@@ -60,16 +59,7 @@ def run_serve(options: argparse.Namespace) -> None:
     from ensemble_deid.service.settings import ServiceSettings, tokens_from_environment
 
     key = Key.find(options.key_file)
-    choices: RunChoices = {
-        "key": key,
-        "lists": named_lists(options),
-        "rename": rename_of(options),
-        "recognizers": options.recognizer,
-        "spans_from": options.spans_from,
-        "accept_unfit": options.accept_unfit,
-    }
-    if options.least_recall is not None:
-        choices["least_recall"] = options.least_recall
+    choices: RunChoices = {**finding_choices(options), "key": key}
     # Each worker reads them again; a mistake in them is said before anything is served.
     RunOptions.choose(labels_of_model(options.model, read_manifest(options.model)), **choices)
     settings = ServiceSettings(
