@@ -117,11 +117,9 @@ class Config(Section):
     def _copies_have_what_is_read(self) -> "Config":
         """Raise ConfigError where resampled copies would lack columns or pieces that the encoder is to read."""
         if "transformer" in self.submodels and self.transformer.resampled_copies:
-            for other, applies in (
-                ("transformer.features", bool(self.transformer.features)),
-                ("text.bpe_vocabulary", self.text.bpe_vocabulary > 0),
-            ):
-                if applies:
+            read = {"transformer.features": self.transformer.features, "text.bpe_vocabulary": self.text.bpe_vocabulary}
+            for other, value in read.items():
+                if value:
                     raise ConfigError(f"transformer.resampled_copies: not possible together with {other}")
         return self
 

@@ -53,7 +53,7 @@ def coverage(bound: Callable[[Units], float], site: Site, *, patients: int, samp
 
 def add_commands(commands: Any) -> None:
     """Add this module's command to the parser."""
-    parser = add_command(commands, "audit-coverage", run_audit_coverage, example="audit-coverage --samples 2000")
+    parser = add_command(commands, "audit-coverage", run_audit_coverage, example="--samples 2000")
     parser.add_argument("--samples", metavar="N", type=int, default=1000, help="for each site; default: 1000")
     add_shared(parser, "seed", seed=1)
 

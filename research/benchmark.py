@@ -46,13 +46,13 @@ def add_commands(commands: Any) -> None:
         commands,
         "benchmark",
         run_benchmark,
-        example="benchmark demo:test presidio.jsonl other.jsonl --out benchmark.md",
+        example="demo:test presidio.jsonl other.jsonl --out benchmark.md",
     )
     score.add_argument("gold", metavar="GOLD", help="annotated notes")
     score.add_argument("systems", metavar="SYSTEM", type=Path, nargs="+", help="JSONL: a line for each note")
     add_files(score, _FORMS)
 
-    found = add_command(commands, "run-system", run_other, example="run-system presidio demo:test --out presidio.jsonl")
+    found = add_command(commands, "run-system", run_other, example="presidio demo:test --out presidio.jsonl")
     names = f"{', '.join(SYSTEMS)}; where there is a network: {', '.join(ELSEWHERE)}, hf:NAME, llm:MODEL@URL"
     found.add_argument("system", metavar="NAME", help=names)
     found.add_argument("notes", metavar="NOTES", help="notes; annotations are ignored")

@@ -19,7 +19,7 @@ def add_commands(commands: Any) -> None:
         commands,
         "compare-encoders",
         run_compare_encoders,
-        example="compare-encoders demo:train --dev demo:dev --out encoders",
+        example="demo:train --dev demo:dev --out encoders",
     )
     encoders.add_argument("train", metavar="CORPUS", help="annotated notes to train on")
     encoders.add_argument("--dev", metavar="DEV", required=True, help="annotated notes to score, not to choose by")

@@ -21,7 +21,7 @@ _COLUMNS = ("PHI", "missed, of places", "attack", "misses picked out", "in the m
 
 def add_commands(commands: Any) -> None:
     """Add this module's command to the parser."""
-    parser = add_command(commands, "exposure", run_exposure, example="exposure demo:dev en --known-notes demo:train en")
+    parser = add_command(commands, "exposure", run_exposure, example="demo:dev en --known-notes demo:train en")
     parser.add_argument("gold", metavar="GOLD", help="annotated notes (a corpus, or demo:test)")
     parser.add_argument("system", metavar="SYSTEM", help=SYSTEM)
     parser.add_argument(

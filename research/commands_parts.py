@@ -29,7 +29,7 @@ def check_resamples(options: argparse.Namespace) -> None:
 
 def add_commands(commands: Any) -> None:
     """Add this module's commands to the parser."""
-    combiners = add_command(commands, "combiners", run_combiners, example="combiners model my/dev --out combiners.csv")
+    combiners = add_command(commands, "combiners", run_combiners, example="model my/dev --out combiners.csv")
     add_model(combiners)
     combiners.add_argument("corpus", metavar="CORPUS", help="annotated notes that the model was not trained on")
     add_files(combiners, FILE_FORMS)
@@ -39,7 +39,7 @@ def add_commands(commands: Any) -> None:
         commands,
         "disagreements",
         run_disagreements,
-        example="disagreements my/dev model --rescued-by crf --out places.csv",
+        example="my/dev model --rescued-by crf --out places.csv",
     )
     disagreements.add_argument("gold", metavar="GOLD", help="annotated notes")
     add_model(disagreements)
@@ -48,7 +48,7 @@ def add_commands(commands: Any) -> None:
     add_files(disagreements, FILE_FORMS)
     add_shared(disagreements, "text")
 
-    vectors = add_command(commands, "embeddings", run_embeddings, example="embeddings notes --out vectors.txt")
+    vectors = add_command(commands, "embeddings", run_embeddings, example="notes --out vectors.txt")
     vectors.add_argument("notes", metavar="NOTES", help="notes; annotations are ignored")
     vectors.add_argument("--out", metavar="FILE", type=Path, required=True, help="output; it holds words of the notes")
     vectors.add_argument("--dimension", metavar="N", type=int, default=200, help="numbers of a vector; default: 200")

@@ -31,7 +31,7 @@ def add_commands(commands: Any) -> None:
         commands,
         "customize",
         run_customize_command,
-        example="customize other/notes ours/notes --budget 0,50,100 --out customized",
+        example="other/notes ours/notes --budget 0,50,100 --out customized",
     )
     customize.add_argument("a", metavar="A", help="annotated notes that a system exists for")
     customize.add_argument("b", metavar="B", help="annotated notes of the new site")
@@ -49,7 +49,7 @@ def add_commands(commands: Any) -> None:
         commands,
         "cross-corpus",
         run_cross_corpus_command,
-        example="cross-corpus one/notes other/notes --label-map binary --out crossed",
+        example="one/notes other/notes --label-map binary --out crossed",
     )
     cross.add_argument("corpora", metavar="CORPUS", nargs="+", help="annotated notes; or TRAIN=TEST, two corpora")
     _add_shared(cross)

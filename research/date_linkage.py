@@ -105,7 +105,7 @@ def measure_linkage(
 
 def add_commands(commands: Any) -> None:
     """Add this module's command to the parser."""
-    parser = add_command(commands, "date-linkage", run_date_linkage, example="date-linkage --patients 100")
+    parser = add_command(commands, "date-linkage", run_date_linkage, example="--patients 100")
     parser.add_argument("--patients", metavar="N", type=int, default=500, help="simulated ones; default: 500")
     add_shared(parser, "seed", seed=1)
 

@@ -176,7 +176,7 @@ def names_results(figures: Sequence[NamesFigure], *, notes: int) -> Results:
 
 def add_commands(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = add_command(commands, "names", run_names, example="names en demo:dev --out names.md")
+    parser = add_command(commands, "names", run_names, example="en demo:dev --out names.md")
     add_model(parser)
     parser.add_argument("corpus", metavar="CORPUS", help="annotated notes that the model was not trained on")
     parser.add_argument("--sample", metavar="N", type=int, help="only N of the notes, drawn by a fixed seed")

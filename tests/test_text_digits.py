@@ -33,7 +33,7 @@ def test_a_low_threshold_is_not_shown_as_0(
 
     monkeypatch.setattr("ensemble_deid.training.thresholds.reset_threshold", reset)
     options: Any = SimpleNamespace(reset=True, dev=None, model=tmp_path)
-    assert model_changes.run_threshold(options) == 0
+    model_changes.run_threshold(options)
     assert capsys.readouterr().out.startswith("threshold 1.235e-05, which training chose")
 
 

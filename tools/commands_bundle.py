@@ -13,7 +13,7 @@ _ROOT = Path(__file__).parents[1]
 
 def add_commands(commands: Any) -> None:
     """Add this module's command to the parser."""
-    parser = add_command(commands, "bundle", run_bundle, example="bundle wheels")
+    parser = add_command(commands, "bundle", run_bundle, example="wheels")
     parser.add_argument("out", metavar="DIR", type=Path, help="folder for the wheels")
     parser.add_argument("--extras", metavar="LIST", default="service,tables,sql", help="of the package")
     parser.add_argument("--model", metavar="DIR", type=Path, action="append", help="folder of a model package")

@@ -16,9 +16,9 @@ from tools.note_sources import note_files, read_note_sources
 
 def add_commands(actions: Any) -> None:
     """Add this module's commands to the parser."""
-    check = add_command(actions, "check", run_check, example="check data/demo/src")
+    check = add_command(actions, "check", run_check, example="data/demo/src")
     check.add_argument("paths", metavar="PATH", type=Path, nargs="+", help=".note files, or folders of them")
-    build = add_command(actions, "build", run_build, example="build")
+    build = add_command(actions, "build", run_build)
     build.add_argument("demo", metavar="DEMO", type=Path, nargs="?", help="folder with src/ and splits.toml")
 
 

@@ -12,7 +12,7 @@ from ensemble_deid.deidentify.outputs import refuse_output
 def add_commands(commands: Any) -> None:
     """Add this module's commands to the parser."""
     actions = add_group(commands, "knowledge", "compile the tables of public lists (rules/knowledge)")
-    build = add_command(actions, "build", run_build, example="knowledge build --out rules/knowledge/en")
+    build = add_command(actions, "build", run_build, example="--out rules/knowledge/en")
     build.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder for the tables")
     build.add_argument("--scowl", metavar="DIR", type=Path, help="where Debian's package scowl put its word lists")
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 def add_commands(commands: Any) -> None:
     """Add this module's command to the parser."""
-    parser = add_command(commands, "reference", run_reference, example="reference")
+    parser = add_command(commands, "reference", run_reference)
     parser.add_argument(
         "out", metavar="DIR", type=Path, nargs="?", default=ROOT / "docs" / "reference", help="default: docs/reference"
     )

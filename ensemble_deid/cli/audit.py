@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli import release
-from ensemble_deid.cli.options import add_command, add_group, add_model, add_port, add_shared
+from ensemble_deid.cli.options import add_command, add_group, add_model, add_on_model, add_port, add_shared
 from ensemble_deid.cli.sources import check_out_files
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.errors import ConfigError, needs_extra
@@ -26,20 +26,17 @@ _FORMS = (".json",)
 
 def add_commands(commands: Any) -> None:
     actions = add_group(commands, "audit", "check a run, bound what it leaked, certify a threshold")
-    verify = add_command(actions, "verify", run_verify, example="audit verify record.json --trust keys")
+    verify = add_command(actions, "verify", run_verify, example="record.json --trust keys")
     add_model(verify, metavar="MODEL|RUN|RECORD")
     verify.add_argument("--trust", metavar="FILE", type=Path, help="public keys that may have signed")
     release.add_verify_options(verify)
     verify.add_argument("--head", metavar="HASH", help="run: the last hash of its manifest")
     _add_plan(actions)
-    read = add_command(actions, "read", run_read, example="audit read spring-audit")
+    read = add_command(actions, "read", run_read, example="spring-audit")
     read.add_argument("audit", metavar="AUDIT", type=Path, help="the folder of `audit plan --out`")
     add_port(read, default=8001)
     report = add_command(
-        actions,
-        "report",
-        run_audit_report,
-        example="audit report clean.run spring-audit --adjudicator 'A. Gil' --out report.json",
+        actions, "report", run_audit_report, example="clean.run spring-audit --adjudicator 'A. Gil' --out report.json"
     )
     report.add_argument("run_folder", metavar="RUN", type=Path, help="the folder of the run")
     report.add_argument("audit", metavar="AUDIT", type=Path, help="the folder of `audit plan --out`")
@@ -50,9 +47,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _add_plan(actions: Any) -> None:
-    plan = add_command(
-        actions, "plan", run_plan, example="audit plan clean.run notes en --strata ward --out spring-audit"
-    )
+    plan = add_command(actions, "plan", run_plan, example="clean.run notes en --strata ward --out spring-audit")
     plan.add_argument("run_folder", metavar="RUN", type=Path, help="the folder of a run of deidentify")
     plan.add_argument("notes", metavar="NOTES", help="what the run read; with --released, what it wrote")
     add_model(plan, help="the model of the run; notes that it has seen are left out")
@@ -68,8 +63,7 @@ def _add_plan(actions: Any) -> None:
 
 
 def _add_certify(actions: Any) -> None:
-    certify = add_command(actions, "certify", run_certify, example="audit certify en spring-audit --missed 0.05")
-    add_model(certify)
+    certify = add_on_model(actions, "certify", run_certify, example="en spring-audit --missed 0.05")
     certify.add_argument("audit", metavar="AUDIT", type=Path, help="an audit whose originals were read")
     certify.add_argument("--missed", metavar="R", type=float, default=0.05, help="share of PHI words; default: 0.05")
     _add_confidence(certify)
@@ -87,25 +81,26 @@ def _add_out(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FILE.json", type=Path, help="also write the figures")
 
 
-def run_verify(options: argparse.Namespace) -> int:
+def run_verify(options: argparse.Namespace) -> None:
     """Check a run, or a signed model or record of a release."""
     from ensemble_deid.deidentify.manifest import is_run
     from ensemble_deid.model.manifest import VARIABLE, read_manifest, signer_of
 
     if is_run(options.model):
-        return _verify_run(options.model, options.head)
+        _verify_run(options.model, options.head)
+        return
     trust = os.environ.get(VARIABLE) if options.trust is None else options.trust
     if trust is None:
         raise ConfigError(f"{options.model}: not a run; name the public keys with --trust")
     if options.model.is_file():
-        return release.verify_release(options, Path(trust))
+        release.verify_release(options, Path(trust))
+        return
     manifest = read_manifest(options.model, trust=trust)
     signer = signer_of(options.model, manifest, trust)
     say(f"{options.model} is whole and signed by {signer}; checksum {manifest.checksum}")
-    return 0
 
 
-def _verify_run(folder: Path, head: str | None) -> int:
+def _verify_run(folder: Path, head: str | None) -> None:
     from ensemble_deid.deidentify.manifest import verify_run
 
     run = verify_run(folder, head=head)
@@ -116,10 +111,9 @@ def _verify_run(folder: Path, head: str | None) -> int:
     for name, digest in run.tables.items():
         say(f"the table {name} had rows with the digest {digest}: the run's command with --resume compares them")
     say(f"the manifest ends in {run.head}")
-    return 0
 
 
-def run_plan(options: argparse.Namespace) -> int:
+def run_plan(options: argparse.Namespace) -> None:
     """Say how many notes to read, and draw them at random."""
     from ensemble_deid.audit.bounds import notes_to_read, notes_until_stop
     from ensemble_deid.audit.plan import AuditUnit, draw_plan
@@ -136,7 +130,7 @@ def run_plan(options: argparse.Namespace) -> int:
         say(f"{leaks:>12} {notes_to_read(bound, leaks=leaks, confidence=confidence):>18}")
     say(f"reading may stop early without a leak: after {notes_until_stop(bound, confidence=confidence)} {unit}s")
     if options.out is None:
-        return 0
+        return
     by = [name.strip() for name in options.strata.split(",") if name.strip()]
     notes = read_release(options.run_folder, options.notes, side="released" if options.released else "original", by=by)
     manifest = read_manifest(options.model)
@@ -151,7 +145,6 @@ def run_plan(options: argparse.Namespace) -> int:
         threshold=Stacker.load(options.model).threshold if threshold is None else threshold,
     )
     _say_plan(plan, options.out)
-    return 0
 
 
 def _say_plan(plan: "AuditPlan", folder: Path) -> None:
@@ -170,7 +163,7 @@ def _say_plan(plan: "AuditPlan", folder: Path) -> None:
         say("the model has no record of its training notes: make sure that it has not seen these")
 
 
-def run_read(options: argparse.Namespace) -> int:
+def run_read(options: argparse.Namespace) -> None:
     """Open the page on which two people read the sample."""
     with needs_extra("service", "the page"):
         from ensemble_deid.service.review.app import make_review_app
@@ -193,10 +186,9 @@ def run_read(options: argparse.Namespace) -> int:
             started=lambda address: say(f"reading {drawn} at {address}; stop with Ctrl-C"),
             create=lambda s: make_review_app(review, None, s, then=then),
         )
-    return 0
 
 
-def run_audit_report(options: argparse.Namespace) -> int:
+def run_audit_report(options: argparse.Namespace) -> None:
     """Bound the leak rate of a run by what the readers found."""
     from ensemble_deid.audit.figures import audit_figures
     from ensemble_deid.audit.readings import read_readings
@@ -215,7 +207,6 @@ def run_audit_report(options: argparse.Namespace) -> int:
     if options.out is not None:
         write_text_atomically(options.out, figures.to_json())
     _say_figures(figures, plan)
-    return 0
 
 
 def _say_figures(figures: "AuditFigures", plan: "AuditPlan") -> None:
@@ -237,7 +228,9 @@ def _say_figures(figures: "AuditFigures", plan: "AuditPlan") -> None:
             say(f"{title}:")
         for row in rows:
             say(_rate_line(row))
-    say(f"each bound holds with {level}, not all of them together; bounds: {_methods(figures)}")
+    methods = sorted({row.method for row in (*figures.rates, *figures.subgroups)})
+    named = ", ".join("not given before all is read" if name == "none" else name for name in methods)
+    say(f"each bound holds with {level}, not all of them together; bounds: {named}")
     for name, units in figures.subgroups_left_out.items():
         say(f"no figures for {name}: {units} read, {figures.least} needed")
     say(f"not counted: {kept_by_policy(plan.kept_labels)}")
@@ -280,12 +273,7 @@ def _rate_line(row: "LeakRate") -> str:
     return f"  {row.name + ', ' + row.of:<40} {found:>12} {percent(row.rate):>8} {percent(row.upper):>10}  {missed:>14}"
 
 
-def _methods(figures: "AuditFigures") -> str:
-    methods = sorted({row.method for row in (*figures.rates, *figures.subgroups)})
-    return ", ".join("not given before all is read" if name == "none" else name for name in methods)
-
-
-def run_certify(options: argparse.Namespace) -> int:
+def run_certify(options: argparse.Namespace) -> None:
     """Find thresholds that bound the share of PHI missed in other notes."""
     from ensemble_deid.audit.certify import certify
     from ensemble_deid.audit.plan import seen_by
@@ -318,7 +306,6 @@ def run_certify(options: argparse.Namespace) -> int:
             raise ConfigError(f"--freeze {options.freeze}: there is no such threshold; the model is as it was")
         chosen = freeze_certified_threshold(options.model, point, missed=options.missed, notes=gold)
         say(f"threshold {four_digits(chosen.threshold or 0.0)} is now in {options.model}; measure it on other notes")
-    return 0
 
 
 def _say_certificate(certificate: "Certificate", unit: str) -> None:

@@ -10,28 +10,26 @@ from ensemble_deid.cli.sources import check_out_files, read_gold
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.corpora.formats import ANNOTATED, WRITABLE
 from ensemble_deid.corpora.read import Corpus, locate_corpus, read_corpus
+from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files
 from ensemble_deid.errors import ConfigError, CorpusError
-from ensemble_deid.evaluation.render.results import FILE_FORMS
+from ensemble_deid.evaluation.render.results import FILE_FORMS, Point, Results, Table, draw_points
+from ensemble_deid.note.counts import ratio
+from ensemble_deid.note.label_map import load_label_map
 
 
 def add_commands(actions: Any) -> None:
-    stats = add_command(actions, "stats", run_stats, example="corpus stats demo:train demo:dev --out phi.tex")
+    stats = add_command(actions, "stats", run_stats, example="demo:train demo:dev --out phi.tex")
     stats.add_argument("corpora", metavar="CORPUS", nargs="+", help="the others are compared with the first")
     add_files(stats, FILE_FORMS)
     convert = add_command(
-        actions,
-        "convert",
-        run_convert,
-        example="corpus convert my/notes --format brat --label-map hipaa --out converted",
+        actions, "convert", run_convert, example="my/notes --format brat --label-map hipaa --out converted"
     )
     _add_in_and_out(convert)
     convert.add_argument("--format", choices=WRITABLE, required=True, help="of the notes to write")
     convert.add_argument("--label-map", metavar="MAP", help="new labels: a .toml file, category, binary, i2b2 or hipaa")
-    example = "corpus resample demo:train --copies 2 --out resampled"
-    resample = add_command(actions, "resample", run_resample, example=example)
-    example = "corpus augment demo:train --changes wrap,case --out augmented"
-    augment = add_command(actions, "augment", run_augment, example=example)
+    resample = add_command(actions, "resample", run_resample, example="demo:train --copies 2 --out resampled")
+    augment = add_command(actions, "augment", run_augment, example="demo:train --changes wrap,case --out augmented")
     augment.add_argument(
         "--changes", metavar="LIST", help="changes to make, such as wrap,noise (docs/corpora.md); default: all"
     )
@@ -49,7 +47,7 @@ def _add_in_and_out(parser: CommandParser) -> None:
 
 
 def _add_harvest(actions: Any) -> None:
-    harvest = add_command(actions, "harvest", run_harvest, example="corpus harvest my/train --out harvested.toml")
+    harvest = add_command(actions, "harvest", run_harvest, example="my/train --out harvested.toml")
     harvest.add_argument("corpus", metavar="CORPUS", help="annotated notes, or what `predict` wrote")
     harvest.add_argument("--out", metavar="FILE.toml", type=Path, help="the patterns, to be reviewed")
     harvest.add_argument("--sentences", metavar="FILE.toml", type=Path, help="an inclusion list, to be reviewed")
@@ -60,11 +58,9 @@ def _add_harvest(actions: Any) -> None:
     harvest.add_argument("--top-sentences", metavar="N", type=int, default=1600, help="default: 1600")
 
 
-def run_stats(options: argparse.Namespace) -> int:
+def run_stats(options: argparse.Namespace) -> None:
     """Count notes and PHI by category and type, in one or several corpora."""
     from ensemble_deid.corpora.statistics import corpus_statistics, phi_table, render_statistics
-    from ensemble_deid.evaluation.render.results import Point, Results, Table, draw_points
-    from ensemble_deid.note.counts import ratio
 
     check_out_files(options.out, FILE_FORMS, *options.corpora)
     splits: dict[str, Corpus] = {}
@@ -87,14 +83,10 @@ def run_stats(options: argparse.Namespace) -> int:
         for file in options.out:
             published.write(file)
     say(render_statistics(found))
-    return 0
 
 
-def run_convert(options: argparse.Namespace) -> int:
+def run_convert(options: argparse.Namespace) -> None:
     """Write a corpus in another format, or with other labels."""
-    from ensemble_deid.corpora.write import write_corpus
-    from ensemble_deid.note.label_map import load_label_map
-
     label_map = load_label_map(options.label_map) if options.label_map else None
     maps = [Path(options.label_map)] if options.label_map else []
     refuse_output(options.out, locate_corpus(options.corpus), *maps, format=options.format)
@@ -105,26 +97,22 @@ def run_convert(options: argparse.Namespace) -> int:
         before, after = (sum(len(note.spans) for note in notes) for notes in (corpus.documents, documents))
         say(f"{counted(before, 'span')}, {after} after the map {label_map.name}")
     say(f"{counted(len(corpus), 'note')} written to {options.out} in {counted(len(paths), 'file')}")
-    return 0
 
 
-def run_resample(options: argparse.Namespace) -> int:
+def run_resample(options: argparse.Namespace) -> None:
     """Copy the notes with surrogates in place of PHI."""
     from ensemble_deid.corpora.resample import resample_corpus
-    from ensemble_deid.corpora.write import write_corpus
 
     refuse_output(options.out, locate_corpus(options.corpus), format=options.format)
     corpus = read_corpus(options.corpus)
     copies = resample_corpus(corpus.documents, copies=options.copies, seed=options.seed)
     write_corpus(copies, options.out, options.format)
     say(f"{counted(len(copies), 'resampled note')} written to {options.out}")
-    return 0
 
 
-def run_augment(options: argparse.Namespace) -> int:
+def run_augment(options: argparse.Namespace) -> None:
     """Copy the notes in another form: layout, case, typing errors."""
     from ensemble_deid.corpora.augment import CHANGES, augment_corpus
-    from ensemble_deid.corpora.write import write_corpus
 
     refuse_output(options.out, locate_corpus(options.corpus), format=options.format)
     corpus = read_corpus(options.corpus)
@@ -132,10 +120,9 @@ def run_augment(options: argparse.Namespace) -> int:
     copies = augment_corpus(corpus.documents, changes=changes, copies=options.copies, seed=options.seed)
     write_corpus(copies, options.out, options.format)
     say(f"{counted(len(copies), 'note')} in another form written to {options.out}")
-    return 0
 
 
-def run_harvest(options: argparse.Namespace) -> int:
+def run_harvest(options: argparse.Namespace) -> None:
     """Make patterns from sentences with PHI at fixed places (docs/rules.md)."""
     from ensemble_deid.training.harvest import HarvestLimits, frequent_sentences, harvest_patterns
 
@@ -160,4 +147,3 @@ def run_harvest(options: argparse.Namespace) -> int:
             f"{counted(len(found.patients), 'sentence')} written to {options.sentences}; left out: {found.with_phi} "
             f"that were seen with PHI, {found.with_phi_string} that hold a string which is PHI elsewhere"
         )
-    return 0

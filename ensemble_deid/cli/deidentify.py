@@ -11,6 +11,7 @@ from ensemble_deid.cli.options import (
     CommandParser,
     add_command,
     add_model,
+    add_repeatable,
     add_running,
     add_shared,
     members_of,
@@ -44,7 +45,7 @@ STANDARD = "-"
 
 
 def add_commands(commands: Any) -> None:
-    example = "deidentify en notes --out clean --style surrogate --key-file site.key"
+    example = "en notes --out clean --style surrogate --key-file site.key"
     parser = add_command(commands, "deidentify", run_deidentify, example=example)
     add_options(parser)
     parser.rare().add_argument("--project", metavar="DIR", help="only what it has not handed out (docs/project.md)")
@@ -87,9 +88,7 @@ def add_reading(parser: CommandParser) -> None:
     add_columns(parser)
     rare = parser.rare()
     rare.add_argument("--map", metavar="MAP", help="what every field holds: a .toml file, omop, hl7-v2, fhir-r4, ...")
-    rare.add_argument(
-        "--column", metavar="NAME=KIND", action="append", default=[], help="staff, zip, drop, pseudonym:patient, ..."
-    )
+    add_repeatable(rare, "--column", "NAME=KIND", "staff, zip, drop, pseudonym:patient, ...")
     rare.add_argument("--input-format", choices=FORMATS, help="default: by the suffix; standard input: plain")
     rare.add_argument("--recursive", action="store_true", help="include subfolders of INPUT; OUT has the same")
 

@@ -11,6 +11,7 @@ from ensemble_deid.cli.options import (
     add_command,
     add_files,
     add_member,
+    add_repeatable,
     add_resampling,
     add_shared,
     members_of,
@@ -39,7 +40,7 @@ _GOLD = "the reference annotations (a corpus, or demo:test)"
 
 
 def add_commands(commands: Any) -> None:
-    evaluate = add_command(commands, "evaluate", run_evaluate, example="evaluate demo:test en --out f.json")
+    evaluate = add_command(commands, "evaluate", run_evaluate, example="demo:test en --out f.json")
     _add_gold_and_system(evaluate)
     evaluate.add_argument("--full", action="store_true", help="print every table")
     evaluate.add_argument("--scheme", choices=("i2b2", "meddocan"), help="print what that task's script prints")
@@ -49,9 +50,7 @@ def add_commands(commands: Any) -> None:
 
 
 def add_research_commands(commands: Any) -> None:
-    compare = add_command(
-        commands, "compare", run_compare, example="research compare demo:test model other --out difference.json"
-    )
+    compare = add_command(commands, "compare", run_compare, example="demo:test model other --out difference.json")
     compare.add_argument("gold", metavar="GOLD", help=_GOLD)
     compare.add_argument("a", metavar="A", help=SYSTEM)
     compare.add_argument("b", metavar="B", help=SYSTEM)
@@ -61,9 +60,7 @@ def add_research_commands(commands: Any) -> None:
 
 
 def add_corpus_commands(commands: Any) -> None:
-    agreement = add_command(
-        commands, "agreement", run_agreement, example="corpus agreement first/ second/ --out agreement.json"
-    )
+    agreement = add_command(commands, "agreement", run_agreement, example="first/ second/ --out agreement.json")
     agreement.add_argument("a", metavar="A", help="one annotator's notes")
     agreement.add_argument("b", metavar="B", help="the other annotator's")
     add_resampling(agreement)
@@ -71,19 +68,14 @@ def add_corpus_commands(commands: Any) -> None:
 
 
 def add_model_commands(commands: Any) -> None:
-    report = add_command(commands, "report", run_report, example="model report demo:test en --out report.html --text")
+    report = add_command(commands, "report", run_report, example="demo:test en --out report.html --text")
     _add_gold_and_system(report)
     report.add_argument("--out", metavar="FILE.html", type=Path, required=True, help="the page")
     add_shared(report, "text")
     report.add_argument("--summary", action="store_true", help="a few printable pages; errors go into FILE-errors.html")
     rare = report.rare()
-    rare.add_argument(
-        "--name-list",
-        metavar="ORIGIN=FILE",
-        action="append",
-        default=[],
-        help="names of one origin, one a line, for subgroups; repeatable",
-    )
+    meaning = "names of one origin, one a line, for subgroups; repeatable"
+    add_repeatable(rare, "--name-list", "ORIGIN=FILE", meaning)
     rare.add_argument("--annotators", metavar="TEXT", help="who annotated the notes, for the first page")
     rare.add_argument("--agreement", metavar="TEXT", help="the annotators' agreement, for the first page")
     rare.add_argument("--date", metavar="YYYY-MM-DD", help="the report's day; default: SOURCE_DATE_EPOCH, or today")
@@ -140,7 +132,7 @@ def _refuse_seen_dev(options: argparse.Namespace) -> None:
         raise ConfigError(f"--dev: {overlap_warning(overlap, where='of the dev notes')}; use other notes")
 
 
-def run_evaluate(options: argparse.Namespace) -> int:
+def run_evaluate(options: argparse.Namespace) -> None:
     """Score a system, or a model, against gold."""
     from ensemble_deid.deidentify.members import files_of_members
     from ensemble_deid.evaluation.evaluate import evaluate
@@ -171,10 +163,9 @@ def run_evaluate(options: argparse.Namespace) -> int:
         say("\nEvery table: --full. All figures as data: --out FILE.json, FILE.csv.")
     for file in options.out:
         results.write(file)
-    return 0
 
 
-def run_compare(options: argparse.Namespace) -> int:
+def run_compare(options: argparse.Namespace) -> None:
     """Compare two systems, with interval and p value."""
     from ensemble_deid.evaluation.compare import compare
     from ensemble_deid.evaluation.render.blocks import comparison_results
@@ -186,10 +177,9 @@ def run_compare(options: argparse.Namespace) -> int:
     warnings = [f"{name}: {line}" for name, system in (("A", a), ("B", b)) for line in system.warnings]
     _say_warnings(warnings)
     publish(comparison_results(comparison, name_a=options.a, name_b=options.b, warnings=warnings), options.out)
-    return 0
 
 
-def run_agreement(options: argparse.Namespace) -> int:
+def run_agreement(options: argparse.Namespace) -> None:
     """Measure agreement between two annotators."""
     from ensemble_deid.evaluation.compare import measure_agreement
     from ensemble_deid.evaluation.render.blocks import agreement_results
@@ -198,10 +188,9 @@ def run_agreement(options: argparse.Namespace) -> int:
     a, b = read_gold(options.a), read_gold(options.b)
     agreement = measure_agreement(a.documents, b.documents, resamples=options.resamples, seed=options.seed)
     publish(agreement_results(agreement), options.out)
-    return 0
 
 
-def run_report(options: argparse.Namespace) -> int:
+def run_report(options: argparse.Namespace) -> None:
     """Write an HTML page with figures, curves and errors."""
     from ensemble_deid.cli.report_facts import read_name_lists, report_facts
     from ensemble_deid.evaluation.render.html.page import ReportPart, render_report
@@ -237,4 +226,3 @@ def run_report(options: argparse.Namespace) -> int:
         quotes = options.text and part != "summary"
         contains = "PHI: keep it where the notes are kept" if quotes else "no note text"
         say(f"the {'list of errors' if part == 'errors' else 'report'} is {path}; it contains {contains}")
-    return 0

@@ -8,15 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.options import (
-    SYSTEM,
-    add_command,
-    add_files,
-    add_member,
-    add_model,
-    add_shared,
-    members_of,
-)
+from ensemble_deid.cli.options import SYSTEM, add_command, add_files, add_member, add_on_model, add_shared, members_of
 from ensemble_deid.cli.sources import check_out_files, read_gold, read_system
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.corpora.read import locate_corpus, read_corpus
@@ -34,8 +26,7 @@ _ERRORS_FORMS = (".json",)
 
 
 def add_model_commands(commands: Any) -> None:
-    explain = add_command(commands, "explain", run_explain, example="model explain en note.txt --at 120-126")
-    add_model(explain)
+    explain = add_on_model(commands, "explain", run_explain, example="en note.txt --at 120-126")
     explain.add_argument("note", metavar="NOTE", help="a file with one note")
     explain.add_argument(
         "--at", metavar="START[-END]", action="append", help="a place, found or not, by offsets; repeatable"
@@ -44,9 +35,7 @@ def add_model_commands(commands: Any) -> None:
     add_member(explain)
     add_shared(explain, "text")
 
-    errors = add_command(
-        commands, "errors", run_errors, example="model errors my/train model --top 20 --notes worst.jsonl"
-    )
+    errors = add_command(commands, "errors", run_errors, example="my/train model --top 20 --notes worst.jsonl")
     errors.add_argument("gold", metavar="GOLD", help="annotated notes to correct and learn from, never a test set")
     errors.add_argument("system", metavar="SYSTEM", help=SYSTEM)
     errors.add_argument("--top", metavar="N", type=int, default=20, help="how many notes; default: 20")
@@ -57,7 +46,7 @@ def add_model_commands(commands: Any) -> None:
     )
 
 
-def run_explain(options: argparse.Namespace) -> int:
+def run_explain(options: argparse.Namespace) -> None:
     """Show which submodels proposed each span of a note, and why it was kept or not."""
     from ensemble_deid.deidentify.members import files_of_members, member_sources
     from ensemble_deid.model.loading import load_model, model_source
@@ -84,7 +73,6 @@ def run_explain(options: argparse.Namespace) -> int:
     if not options.out:
         for line in _lines(explanation, quoted):
             say(line)
-    return 0
 
 
 def _place(text: str, length: int) -> tuple[int, int]:
@@ -143,7 +131,7 @@ def _quote(quoted: "Document | None", start: int, end: int) -> str:
     return "" if quoted is None else f" {quoted.text[start:end]!r}"
 
 
-def run_errors(options: argparse.Namespace) -> int:
+def run_errors(options: argparse.Namespace) -> None:
     """List the notes in which a model errs most."""
     from ensemble_deid.corpora.write import write_corpus
     from ensemble_deid.evaluation.error_list import worst_notes
@@ -186,4 +174,3 @@ def run_errors(options: argparse.Namespace) -> int:
             f"these notes are in {options.notes}, with all their PHI: correct them, "
             "then train --start-from MODEL on them"
         )
-    return 0

@@ -98,7 +98,7 @@ def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None)
     try:
         with _orderly_termination():
             find_models(options)
-            status: int = start_pinned(given) if must_be_pinned(options) else options.run(options)
+            status: int = start_pinned(given) if must_be_pinned(options) else options.run(options) or 0
             sys.stdout.flush()
     except DeidError as error:
         return _refuse(str(error), BAD_INPUT)

@@ -9,17 +9,16 @@ from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.options import (
     CORPUS,
     SYSTEM,
-    CommandParser,
     add_command,
     add_group,
     add_member,
-    add_model,
+    add_on_model,
     add_shared,
     add_target,
     members_of,
     target_of,
 )
-from ensemble_deid.cli.sources import read_gold
+from ensemble_deid.cli.sources import read_gold, read_system
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.deidentify.outputs import refuse_output_files
 from ensemble_deid.errors import ConfigError
@@ -29,10 +28,7 @@ _LEAST_NOTES, _LEAST_PATIENTS = 20, 5
 
 
 def add_model_commands(commands: Any) -> None:
-    threshold = add_command(
-        commands, "threshold", run_threshold, example="model threshold model my/dev --max-false-positives 5"
-    )
-    add_model(threshold)
+    threshold = add_on_model(commands, "threshold", run_threshold, example="model my/dev --max-false-positives 5")
     dev = threshold.add_argument(
         "dev", metavar="DEV", help="annotated notes to choose it on; default: the training notes, out of fold"
     )
@@ -47,8 +43,7 @@ def add_model_commands(commands: Any) -> None:
         "--few", action="store_true", help=f"accept fewer than {_LEAST_NOTES} notes of {_LEAST_PATIENTS} patients"
     )
 
-    members = add_command(commands, "members", run_choose_members, example="model members model my/dev --top 2")
-    add_model(members)
+    members = add_on_model(commands, "members", run_choose_members, example="model my/dev --top 2")
     members.add_argument("dev", metavar="DEV", help="annotated notes to choose them on")
     members.add_argument("--top", metavar="N", type=int, default=2, help="submodels for each label; default: 2")
     add_shared(members, "allow-overlap")
@@ -57,14 +52,11 @@ def add_model_commands(commands: Any) -> None:
 
 
 def _add_patterns(actions: Any) -> None:
-    check = add_command(
-        actions, "check", run_check, example="model patterns check ward.toml my/dev --out measured.toml"
-    )
+    check = add_command(actions, "check", run_check, example="ward.toml my/dev --out measured.toml")
     check.add_argument("file", metavar="FILE", type=Path, help="a file of patterns")
     check.add_argument("corpus", metavar="CORPUS", help=CORPUS)
     check.add_argument("--out", metavar="FILE.toml", type=Path, help="the patterns with the precision measured here")
-    add = add_command(actions, "add", run_add, example="model patterns add model ward.toml")
-    add_model(add)
+    add = add_on_model(actions, "add", run_add, example="model ward.toml")
     add.add_argument("file", metavar="FILE", type=Path, help="a file of patterns")
     add.add_argument("--enforce", action="store_true", help="their matches always hold; labels may be new ones")
     add.add_argument(
@@ -73,38 +65,27 @@ def _add_patterns(actions: Any) -> None:
     add.add_argument(
         "--ordinary", metavar="CORPUS", default="demo:dev", help="annotated notes to measure that on; default: demo:dev"
     )
-    remove = add_command(actions, "remove", run_remove, example="model patterns remove model ward_extension")
-    add_model(remove)
+    remove = add_on_model(actions, "remove", run_remove, example="model ward_extension")
     remove.add_argument("name", metavar="NAME", help="of the pattern")
-    show = add_command(actions, "show", run_show, example="model patterns show model")
-    add_model(show)
+    add_on_model(actions, "show", run_show, example="model")
     for parser in (add, remove):
-        add_remark(parser)
+        add_shared(parser, "remark")
 
 
 def _add_inclusion(actions: Any) -> None:
-    check = add_command(
-        actions, "check", run_inclusion_check, example="model inclusion check sentences.toml my/dev model"
-    )
+    check = add_command(actions, "check", run_inclusion_check, example="sentences.toml my/dev model")
     check.add_argument("file", metavar="FILE", type=Path, help="a list of sentences")
     check.add_argument("corpus", metavar="CORPUS", help=CORPUS)
     check.add_argument("system", metavar="SYSTEM", nargs="?", help=f"{SYSTEM}; default: the annotations")
-    put = add_command(actions, "put", run_put, example="model inclusion put model sentences.toml")
-    add_model(put)
+    put = add_on_model(actions, "put", run_put, example="model sentences.toml")
     put.add_argument("file", metavar="FILE", type=Path, help="a list of sentences")
-    remove = add_command(actions, "remove", run_inclusion_remove, example="model inclusion remove model")
-    add_model(remove)
-    show = add_command(actions, "show", run_inclusion_show, example="model inclusion show model")
-    add_model(show)
+    remove = add_on_model(actions, "remove", run_inclusion_remove, example="model")
+    add_on_model(actions, "show", run_inclusion_show, example="model")
     for parser in (put, remove):
-        add_remark(parser)
+        add_shared(parser, "remark")
 
 
-def add_remark(parser: CommandParser) -> None:
-    parser.add_argument("--remark", metavar="TEXT", default="", help="for the record: who asked for it, and why")
-
-
-def run_threshold(options: argparse.Namespace) -> int:
+def run_threshold(options: argparse.Namespace) -> None:
     """Choose a model's threshold on dev notes or out of fold, or reset it."""
     from ensemble_deid.training.thresholds import freeze_out_of_fold_threshold, freeze_threshold, reset_threshold
 
@@ -113,7 +94,7 @@ def run_threshold(options: argparse.Namespace) -> int:
             raise ConfigError("--reset takes no DEV: the threshold of training is recorded in the model")
         threshold, whose = reset_threshold(options.model)
         say(f"threshold {four_digits(threshold)}, which {whose}, is now in {options.model}")
-        return 0
+        return
     target = target_of(options)
     if target is None:
         raise ConfigError("name a target or --reset")
@@ -151,10 +132,9 @@ def run_threshold(options: argparse.Namespace) -> int:
             f"on {notes}: token recall {recall}, precision {precision}, "
             f"{'undefined' if rate is None else f'{rate:.2f}'} false positives in 1000 tokens"
         )
-    return 0
 
 
-def run_choose_members(options: argparse.Namespace) -> int:
+def run_choose_members(options: argparse.Namespace) -> None:
     """Choose each label's best submodels for the combiner per-type."""
     from ensemble_deid.training.thresholds import choose_members
 
@@ -164,10 +144,9 @@ def run_choose_members(options: argparse.Namespace) -> int:
     for label, names in members.items():
         say(f"{label}: {', '.join(names)}{'' if label in there else ' (not chosen: the dev notes have none)'}")
     say(f"these are now in {options.model}")
-    return 0
 
 
-def run_check(options: argparse.Namespace) -> int:
+def run_check(options: argparse.Namespace) -> None:
     """Count each pattern's right and wrong hits on annotated notes."""
     from ensemble_deid.features.pattern_text import patterns_text
     from ensemble_deid.features.patterns import read_patterns
@@ -188,10 +167,9 @@ def run_check(options: argparse.Namespace) -> int:
         measured = [replace(p, confidence=round(hits[p.name].confidence, 4)) for p in patterns.patterns]
         description = "Patterns with the precision that was measured on annotated notes."
         write_text_atomically(options.out, patterns_text(measured, name=patterns.name, description=description))
-    return 0
 
 
-def run_add(options: argparse.Namespace) -> int:
+def run_add(options: argparse.Namespace) -> None:
     """Add patterns to a model, and record it."""
     from ensemble_deid.features.patterns import read_patterns
     from ensemble_deid.training.model_additions import add_patterns
@@ -211,29 +189,25 @@ def run_add(options: argparse.Namespace) -> int:
     for name, words in added.taken.items():
         say(f"{name}: enforced; takes {words.taken} of {words.words} ordinary words, {words.per_1000:.2f} in 1000")
     say(f"{options.model} now has {counted(added.total, 'added pattern')}; the change is on record")
-    return 0
 
 
-def run_remove(options: argparse.Namespace) -> int:
+def run_remove(options: argparse.Namespace) -> None:
     """Remove an added pattern from a model, and record it."""
     from ensemble_deid.training.model_additions import remove_pattern
 
     n = remove_pattern(options.model, options.name, remark=options.remark)
     say(f"{options.model} now has {counted(n, 'added pattern')}; the change is on record")
-    return 0
 
 
-def run_show(options: argparse.Namespace) -> int:
+def run_show(options: argparse.Namespace) -> None:
     """Print a model's added patterns, as a pattern file."""
     from ensemble_deid.training.model_additions import added_patterns_text
 
     say(added_patterns_text(options.model).rstrip("\n") or f"{options.model}: no pattern was added after training")
-    return 0
 
 
-def run_inclusion_check(options: argparse.Namespace) -> int:
+def run_inclusion_check(options: argparse.Namespace) -> None:
     """Show which spans of a system a list would drop."""
-    from ensemble_deid.cli.sources import read_system
     from ensemble_deid.model.additions import read_inclusion_list
     from ensemble_deid.training.harvest import inclusion_effect
 
@@ -243,10 +217,9 @@ def run_inclusion_check(options: argparse.Namespace) -> int:
     effect = inclusion_effect(listed, gold, system)
     say(f"{counted(effect.sentences, 'sentence')} of {effect.all_sentences} are on the list")
     say(f"{counted(effect.dropped, 'span')} would be dropped; {effect.annotated} of them overlap an annotation")
-    return 0
 
 
-def run_put(options: argparse.Namespace) -> int:
+def run_put(options: argparse.Namespace) -> None:
     """Set a model's reviewed list."""
     from ensemble_deid.model.additions import read_inclusion_list
     from ensemble_deid.training.model_additions import put_inclusion_list
@@ -254,23 +227,20 @@ def run_put(options: argparse.Namespace) -> int:
     listed = read_inclusion_list(options.file)
     put_inclusion_list(options.model, listed, remark=options.remark)
     say(f"{options.model} now has {counted(len(listed.sentences), 'sentence')} without PHI; the change is on record")
-    return 0
 
 
-def run_inclusion_remove(options: argparse.Namespace) -> int:
+def run_inclusion_remove(options: argparse.Namespace) -> None:
     """Remove a model's list."""
     from ensemble_deid.training.model_additions import put_inclusion_list
 
     put_inclusion_list(options.model, None, remark=options.remark)
     say(f"{options.model} no longer has an inclusion list; the change is on record")
-    return 0
 
 
-def run_inclusion_show(options: argparse.Namespace) -> int:
+def run_inclusion_show(options: argparse.Namespace) -> None:
     """Print a model's list."""
     from ensemble_deid.model.additions import load_inclusion_list
     from ensemble_deid.model.manifest import read_manifest
 
     listed = load_inclusion_list(options.model, read_manifest(options.model))
     say(f"{options.model}: has no inclusion list" if listed is None else listed.source.rstrip("\n"))
-    return 0

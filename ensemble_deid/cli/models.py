@@ -6,62 +6,50 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.options import add_command, add_files, add_model, add_signing_key
+from ensemble_deid.cli.options import add_command, add_files, add_on_model, add_repeatable, add_signing_key
 from ensemble_deid.cli.sources import check_out_files, read_gold
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.deidentify.outputs import refuse_output_files, refuse_output_model
-from ensemble_deid.keys import make_key_file
+from ensemble_deid.keys import PUBLIC_SUFFIX, key_fingerprint, make_key_file, make_signing_key
+from ensemble_deid.model.installed import installed_models
+from ensemble_deid.model.manifest import SIGNATURE, read_manifest, sign_model
 
 _SCAN_FORMS = (".json",)
 
 
 def add_commands(commands: Any) -> None:
-    keygen = add_command(commands, "keygen", run_keygen, example="keygen site.key")
+    keygen = add_command(commands, "keygen", run_keygen, example="site.key")
     keygen.add_argument("file", metavar="FILE", type=Path, help="a new file, readable by you alone")
     keygen.add_argument("--signing", action="store_true", help="a pair for signatures; the public key is FILE.pub")
 
 
 def add_model_commands(commands: Any) -> None:
-    add_command(commands, "list", run_models, example="model list")
+    add_command(commands, "list", run_models)
 
-    export = add_command(commands, "export", run_export, example="model export model --out shared --require-shareable")
-    add_model(export)
+    export = add_on_model(commands, "export", run_export, example="model --out shared --require-shareable")
     export.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the copy to")
     export.add_argument("--require-shareable", action="store_true", help="only a model trained with --shareable")
     _add_compact(export)
 
-    package = add_command(
-        commands,
-        "package",
-        run_package,
-        example="model package model --name ours --version 1.0.0 --out ours --wheel dist",
+    package = add_on_model(
+        commands, "package", run_package, example="model --name ours --version 1.0.0 --out ours --wheel dist"
     )
-    add_model(package)
     package.add_argument("--name", metavar="NAME", required=True, help="the installed model's name")
     package.add_argument("--version", metavar="V", required=True, dest="package_version", help="such as 1.0.0")
     package.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder of the package's project")
     package.add_argument("--licence", metavar="FILE", type=Path, help="the licence's text, with the NOTICE beside it")
     _add_compact(package)
-    package.add_argument(
-        "--score", metavar="CORPUS", action="append", default=[], help="score the model on it for the card; repeatable"
-    )
-    package.add_argument(
-        "--public-notes",
-        metavar="CORPUS",
-        action="append",
-        default=[],
-        help="training, dev or threshold notes that anyone may read, to know them again; repeatable",
-    )
+    add_repeatable(package, "--score", "CORPUS", "score the model on it for the card; repeatable")
+    meaning = "training, dev or threshold notes that anyone may read, to know them again; repeatable"
+    add_repeatable(package, "--public-notes", "CORPUS", meaning)
     package.add_argument("--wheel", metavar="DIR", type=Path, help="also build the wheel into this folder")
 
-    scan = add_command(commands, "scan", run_scan, example="model scan model my/train --out scan.json")
-    add_model(scan)
+    scan = add_on_model(commands, "scan", run_scan, example="model my/train --out scan.json")
     scan.add_argument("corpus", metavar="CORPUS", help="annotated notes, such as those that the model was trained on")
     scan.add_argument("--control", metavar="CORPUS", help="other notes, for chance; default: surrogates of CORPUS")
     add_files(scan, _SCAN_FORMS)
 
-    sign = add_command(commands, "sign", run_sign, example="model sign model --key officer.pem")
-    add_model(sign)
+    sign = add_on_model(commands, "sign", run_sign, example="model --key officer.pem")
     add_signing_key(sign, "--key")
 
 
@@ -69,10 +57,9 @@ def _add_compact(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--compact", action="store_true", help="round weights: two fifths smaller")
 
 
-def run_package(options: argparse.Namespace) -> int:
+def run_package(options: argparse.Namespace) -> None:
     """Make a Python package of a model."""
     from ensemble_deid.deidentify.deidentifier import Deidentifier
-    from ensemble_deid.model.manifest import read_manifest
     from ensemble_deid.model.package import add_figures, build_wheel, packaged_model, write_package
     from ensemble_deid.training.reports import figures_record, figures_table, measure_model
 
@@ -100,19 +87,15 @@ def run_package(options: argparse.Namespace) -> int:
     say(f"the package is in {project}: pip install {project}, then use the model as {options.name}")
     if options.wheel is not None:
         say(f"its wheel is {build_wheel(project, options.wheel)}")
-    return 0
 
 
-def run_models(options: argparse.Namespace) -> int:
+def run_models(options: argparse.Namespace) -> None:
     """List the installed models."""
-    from ensemble_deid.model.installed import installed_models
-
     for model in installed_models().values():
         say(f"{model.name:<16} {model.package} {model.version}  {model.directory}")
-    return 0
 
 
-def run_export(options: argparse.Namespace) -> int:
+def run_export(options: argparse.Namespace) -> None:
     """Copy a model without its private files (docs/models.md)."""
     from ensemble_deid.model.package import export_model
 
@@ -120,10 +103,9 @@ def run_export(options: argparse.Namespace) -> int:
         refuse_output_model(options.out, options.model)
     names = export_model(options.model, options.out, shareable=options.require_shareable, compact=options.compact)
     say(f"{len(names)} files copied to {options.out}; its private files stay in {options.model}")
-    return 0
 
 
-def run_scan(options: argparse.Namespace) -> int:
+def run_scan(options: argparse.Namespace) -> None:
     """Search a model's files for the PHI of a corpus; prints counts only."""
     from ensemble_deid.model.scan import ALL_FILES, ALL_LABELS, ScanRow, scan_model
 
@@ -144,28 +126,21 @@ def run_scan(options: argparse.Namespace) -> int:
     head = f"{'':<34} {'':<6} {'found':>16} {'by chance':>16} {of_one} {'p':>9}"
     say("\n".join([f"{head}\nby file", *(line(row.file, row) for row in rows if row.label == ALL_LABELS)]))
     say("\n".join(["by label, in any file", *(line(row.label, row) for row in rows if row.file == ALL_FILES)]))
-    return 0
 
 
-def run_sign(options: argparse.Namespace) -> int:
+def run_sign(options: argparse.Namespace) -> None:
     """Sign a model with a private key."""
-    from ensemble_deid.model.manifest import SIGNATURE, sign_model
-
     refuse_output_files([options.model / SIGNATURE], options.signing_key)
     sign_model(options.model, options.signing_key)
     say(f"{options.model} is signed; any change invalidates the signature")
-    return 0
 
 
-def run_keygen(options: argparse.Namespace) -> int:
+def run_keygen(options: argparse.Namespace) -> None:
     """Make a secret key, for surrogates, hashes and pseudonyms, or a pair for signatures."""
     if options.signing:
-        from ensemble_deid.keys import PUBLIC_SUFFIX, key_fingerprint, make_signing_key
-
         public = key_fingerprint(make_signing_key(options.file).public)
         say(f"{options.file}: a new private key, which only you can read: whoever has it signs in your name")
         say(f"{options.file}{PUBLIC_SUFFIX}: its public key, {public}; give it to those who verify")
-        return 0
+        return
     key = make_key_file(options.file)
     say(f"{options.file}: a new key, with the id {key.id}; guard it like the notes, and keep a copy")
-    return 0

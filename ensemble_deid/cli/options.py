@@ -22,8 +22,8 @@ SYSTEM = "a corpus with the system's annotations, or a MODEL"
 _RARE = "rarely used"
 
 Container = argparse.ArgumentParser | argparse._ArgumentGroup
-RunCommand = Callable[[argparse.Namespace], int]
-"""Runs a command, and returns its exit status."""
+RunCommand = Callable[[argparse.Namespace], int | None]
+"""Runs a command, and returns its exit status; None is 0."""
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -106,20 +106,25 @@ def _written(action: argparse.Action) -> str:
 
 
 def add_command(
-    commands: Any, name: str, run: RunCommand, *, example: str, purpose: str | None = None
+    commands: Any, name: str, run: RunCommand, *, example: str = "", purpose: str | None = None
 ) -> CommandParser:
-    """Add a command; `example` is a command line without the program.
+    """Add a command; `example` has arguments that it could be given.
 
     `purpose`, by default the first line of what `run` says of itself, is one sentence.
     """
     sentence = purpose or (run.__doc__ or name).partition("\n")[0]
     parser: CommandParser = commands.add_parser(
-        name, help=f"{sentence[0].lower()}{sentence[1:].removesuffix('.')}", description=sentence, epilog=""
+        name, help=f"{sentence[0].lower()}{sentence[1:].removesuffix('.')}", description=sentence
     )
     parser.set_defaults(run=run)
-    program = parser.prog.removesuffix(f" {name}").split(" ")
-    start = " ".join(program[:3] if program[0] == "python" else program[:1])
-    parser.epilog = f"example:\n  {start} {example}"
+    parser.epilog = f"example:\n  {parser.prog} {example}".rstrip()
+    return parser
+
+
+def add_on_model(commands: Any, name: str, run: RunCommand, *, example: str) -> CommandParser:
+    """Add a command whose first argument is MODEL."""
+    parser = add_command(commands, name, run, example=example)
+    add_model(parser)
     return parser
 
 
@@ -148,13 +153,16 @@ def add_signing_key(parser: Container, name: str) -> None:
     parser.add_argument(name, metavar="FILE", type=Path, required=True, dest="signing_key", help=help_text)
 
 
+def add_repeatable(parser: Container, name: str, metavar: str, meaning: str, **settings: Any) -> None:
+    """Add an option whose values are a list, which is empty where it is not given."""
+    parser.add_argument(name, metavar=metavar, action="append", default=[], help=meaning, **settings)
+
+
 def add_files(parser: Container, forms: Sequence[str]) -> None:
     """Add `--out` for a command that prints its figures."""
     kinds = " or ".join([", ".join(forms[:-1]), forms[-1]] if forms[1:] else forms)
     several = "; repeatable" if forms[1:] else ""
-    parser.add_argument(
-        "--out", metavar="FILE", type=Path, action="append", default=[], help=f"also write them: {kinds}{several}"
-    )
+    add_repeatable(parser, "--out", "FILE", f"also write them: {kinds}{several}", type=Path)
 
 
 _SHARED: dict[str, dict[str, Any]] = {
@@ -168,8 +176,10 @@ _SHARED: dict[str, dict[str, Any]] = {
     # `main` starts the command again with pinned libraries where it is given.
     "reproducible": {"action": "store_true", "help": "same result on every processor; slower"},
     "resume": {"action": "store_true", "help": "continue an interrupted run"},
+    "remark": {"metavar": "TEXT", "default": "", "help": "for the record: who asked for it, and why"},
     "seed": {"metavar": "N", "type": int, "help": "seed of everything random"},
     "submodels": {"metavar": "LIST", "help": "only these, such as regex,tbed,crf,neural"},
+    "threshold": {"metavar": "T", "type": float, "help": "least probability of an accepted span, 0 to 1"},
     "text": {"action": "store_true", "help": "quote the notes: the output contains PHI"},
 }
 
@@ -193,9 +203,7 @@ def add_port(parser: Container, *, default: int) -> None:
 def add_config(parser: Container, *, default: str | None = None) -> None:
     names = f"default: {default}" if default else f"{', '.join(named_configurations())}, or a file"
     parser.add_argument("--config", metavar="NAME|FILE.toml", default=default, help=names)
-    parser.add_argument(
-        "--set", metavar="KEY=VALUE", action="append", default=[], dest="overrides", help="a setting, as section.key"
-    )
+    add_repeatable(parser, "--set", "KEY=VALUE", "a setting, as section.key", dest="overrides")
 
 
 def submodels_of(options: argparse.Namespace) -> list[str] | None:
@@ -204,13 +212,8 @@ def submodels_of(options: argparse.Namespace) -> list[str] | None:
 
 def add_member(parser: Container) -> None:
     """Add where the spans of other systems come from that are members of the stack."""
-    parser.add_argument(
-        "--member",
-        metavar="NAME[=FILE.jsonl]",
-        action="append",
-        default=[],
-        help="another system's spans by note id, NAME=recognizer:MODULE:FUNCTION, or an installed NAME; repeatable",
-    )
+    meaning = "another system's spans by note id, NAME=recognizer:MODULE:FUNCTION, or an installed NAME; repeatable"
+    add_repeatable(parser, "--member", "NAME[=FILE.jsonl]", meaning)
 
 
 def members_of(options: argparse.Namespace) -> dict[str, str]:
@@ -222,8 +225,7 @@ def members_of(options: argparse.Namespace) -> dict[str, str]:
 
 def add_running(parser: CommandParser, *, quiet: bool = True) -> None:
     """Add the options of every command that runs a model over notes; `quiet` for one with a progress bar."""
-    parser.add_argument("--threshold", metavar="T", type=float, help="least probability of an accepted span, 0 to 1")
-    add_shared(parser, "jobs", *(["quiet"] if quiet else []), jobs=1)
+    add_shared(parser, "threshold", "jobs", *(["quiet"] if quiet else []), jobs=1)
     rare = parser.rare()
     add_shared(rare, "submodels", "combiner", "device", "reproducible")
     add_member(rare)

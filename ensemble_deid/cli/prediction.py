@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ensemble_deid.atomic import exclusive
-from ensemble_deid.cli.options import add_command, add_model, add_running, members_of, submodels_of
+from ensemble_deid.cli.options import add_on_model, add_running, members_of, submodels_of
 from ensemble_deid.cli.replacement import add_lists, named_lists, report_lists
 from ensemble_deid.cli.terminal import NOTES_WITHHELD, counted, progress_bar, say, warn
 from ensemble_deid.corpora.formats import ANNOTATED, format_named
@@ -24,8 +24,7 @@ from ensemble_deid.parallel import Step
 
 
 def add_commands(commands: Any) -> None:
-    predict = add_command(commands, "predict", run_predict, example="predict en notes --out found --format brat")
-    add_model(predict)
+    predict = add_on_model(commands, "predict", run_predict, example="en notes --out found --format brat")
     predict.add_argument("input", metavar="INPUT", help="a folder or file of notes, or demo:test")
     predict.add_argument("--out", metavar="DIR", type=Path, help="folder for the notes with their spans")
     predict.add_argument("--html", metavar="FILE", type=Path, help="a page with the spans highlighted; it contains PHI")

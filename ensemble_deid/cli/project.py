@@ -22,24 +22,23 @@ _DIR = "the project: a folder, or a database's URL"
 
 
 def add_commands(commands: Any) -> None:
-    _add(commands, "create", run_create, "create asthma --key-file site.key")
+    _add(commands, "create", run_create, "asthma --key-file site.key")
     add = _add_night(commands, "add", "Write the notes that the project has not handed out.", "notes.csv")
     add.rare().add_argument("--hold", metavar="N", type=int, default=0, help="wait for so many notes of a patient")
     correct = _add_night(commands, "correct", "Write corrected notes, which the project must know.", "late.csv")
     correct.set_defaults(only_known=True)
-    forget = _add(commands, "forget", run_forget, "forget asthma M300 --key-file site.key")
+    forget = _add(commands, "forget", run_forget, "asthma M300 --key-file site.key")
     forget.add_argument("patient", metavar="PATIENT", help="as the notes name the patient")
-    _add(commands, "status", run_status, "status asthma --key-file site.key")
+    _add(commands, "status", run_status, "asthma --key-file site.key")
     _add_diff(commands)
-    example = "export-pseudonyms asthma --key-file site.key --csv pseudonyms.csv"
-    export = _add(commands, "export-pseudonyms", run_export, example)
+    export = _add(commands, "export-pseudonyms", run_export, "asthma --key-file site.key --csv pseudonyms.csv")
     export.add_argument("--csv", metavar="FILE", type=Path, required=True, help="a new file, which only you may read")
-    rotate = _add(commands, "rotate-key", run_rotate, "rotate-key asthma --key-file site.key --new-key-file new.key")
+    rotate = _add(commands, "rotate-key", run_rotate, "asthma --key-file site.key --new-key-file new.key")
     rotate.add_argument("--new-key-file", metavar="FILE", type=Path, required=True, help="the key of the new release")
 
 
 def _add_night(commands: Any, name: str, purpose: str, notes: str) -> CommandParser:
-    example = f"project {name} asthma en {notes} --out new.csv --id-column id --key-file key"
+    example = f"asthma en {notes} --out new.csv --id-column id --key-file key"
     parser = add_command(commands, name, run_deidentify, example=example, purpose=purpose)
     parser.add_argument("project", metavar="DIR", help=_DIR)
     add_options(parser)
@@ -48,14 +47,14 @@ def _add_night(commands: Any, name: str, purpose: str, notes: str) -> CommandPar
 
 
 def _add(commands: Any, name: str, run: RunCommand, example: str) -> CommandParser:
-    parser = add_command(commands, name, run, example=f"project {example}")
+    parser = add_command(commands, name, run, example=example)
     parser.add_argument("project", metavar="DIR", help=_DIR)
-    add_key_file(parser, required=False)
+    add_key_file(parser)
     return parser
 
 
 def _add_diff(commands: Any) -> None:
-    example = "diff asthma notes.csv --id-column id --model new_model --key-file site.key"
+    example = "asthma notes.csv --id-column id --model new_model --key-file site.key"
     diff = _add(commands, "diff", run_diff, example)
     diff.add_argument("input", metavar="INPUT", nargs="?", help="with --model: notes that were handed out")
     diff.add_argument("--model", metavar="MODEL", type=Path, help="a model's folder, or an installed one's name")
@@ -67,14 +66,13 @@ def _add_diff(commands: Any) -> None:
     diff.set_defaults(models=("model",), keep_fields=False, query=None, table_out=None)
 
 
-def run_create(options: argparse.Namespace) -> int:
+def run_create(options: argparse.Namespace) -> None:
     """Make a new project."""
     from ensemble_deid.deidentify.project.store import Store, is_url
 
     store = Store.create(options.project, project_key(options.key_file))
     where = "the database" if is_url(options.project) else options.project
     say(f"{where}: a new project, sealed with the key {store.key.id}; without this key nobody can read it")
-    return 0
 
 
 def run_status(options: argparse.Namespace) -> int:
@@ -107,7 +105,7 @@ def _where(row: "KeptNote") -> str:
     return f" ({row.memory['outs'][-1]})" if row.memory.get("outs") else ""
 
 
-def run_forget(options: argparse.Namespace) -> int:
+def run_forget(options: argparse.Namespace) -> None:
     """Delete a patient's records.
 
     Lists the outputs to delete.
@@ -118,15 +116,15 @@ def run_forget(options: argparse.Namespace) -> int:
         say("the patient is forgotten; delete the outputs above, and their lines in the runs' spans.jsonl")
         # Nothing is forgotten before the list is out: nobody could make it again.
         sys.stdout.flush()
-    return 0
 
 
-def run_diff(options: argparse.Namespace) -> int:
+def run_diff(options: argparse.Namespace) -> None:
     """List outputs that were replaced, or what a new model would change."""
     if (options.model is None) != (options.input is None):
         raise ConfigError("--model and INPUT go together: notes that were handed out, to read with the new model")
     if options.model is not None:
-        return _compare(options)
+        _compare(options)
+        return
     store = opened(options)
     for change in store.changes():
         facts = change.facts
@@ -134,10 +132,9 @@ def run_diff(options: argparse.Namespace) -> int:
         nights = f"night {facts['since']}: {facts['old'][:12]}, night {change.night}: {new}"
         say(f"{facts['note']}: {facts['why']}; {nights}; replaces the output in {facts['out']}")
     say(f"{counted(len(store.changes()), 'output')} of release {store.release} replaced")
-    return 0
 
 
-def _compare(options: argparse.Namespace) -> int:
+def _compare(options: argparse.Namespace) -> None:
     from ensemble_deid.deidentify.deidentifier import Deidentifier
     from ensemble_deid.deidentify.options import RunOptions
     from ensemble_deid.deidentify.project.night import Project
@@ -173,10 +170,9 @@ def _compare(options: argparse.Namespace) -> int:
         say(" ".join([f"{label:>14}", *(f"{counts[kind]:>14}" for kind in KINDS)]))
     unread = f", {found.unread} more cannot be read by it" if found.unread else ""
     say(f"{found.changed} of {counted(found.notes, 'note')} would change{unread}")
-    return 0
 
 
-def run_export(options: argparse.Namespace) -> int:
+def run_export(options: argparse.Namespace) -> None:
     """Write the ids of notes and patients beside their pseudonyms.
 
     The table leads back to patients: guard it like the notes.
@@ -193,13 +189,11 @@ def run_export(options: argparse.Namespace) -> int:
     except FileExistsError:
         raise ConfigError(f"{options.csv}: there is such a file already") from None
     say(f"{options.csv}: {counted(len(rows), 'note')}; it leads back to the patients: guard it like the notes")
-    return 0
 
 
-def run_rotate(options: argparse.Namespace) -> int:
+def run_rotate(options: argparse.Namespace) -> None:
     """Begin a release that cannot be joined with the one before."""
     store = opened(options)
     release = store.rotate(project_key(options.new_key_file))
     say(f"release {release} has the key {store.key.id}; all notes are to be handed out again")
     say("destroy the old key when the release before is deleted everywhere: with it, old outputs can be made again")
-    return 0

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_files_atomically
-from ensemble_deid.cli.options import CommandParser, add_command, add_model, add_signing_key
+from ensemble_deid.cli.options import CommandParser, add_command, add_model, add_repeatable, add_signing_key
 from ensemble_deid.cli.sources import check_out_files
 from ensemble_deid.cli.terminal import say
 from ensemble_deid.deidentify.outputs import refuse_output_files
@@ -20,10 +20,7 @@ _DOCUMENTS = tuple(f"{kind}{form}" for kind in _KINDS for form in (".html", ".pd
 
 def add_commands(actions: Any) -> None:
     release = add_command(
-        actions,
-        "release",
-        run_release,
-        example="audit release r m --audit a --sign k --by A --role X --decision refuse --out r.json",
+        actions, "release", run_release, example="r m --audit a --sign k --by A --role X --decision refuse --out r.json"
     )
     release.add_argument("run_folder", metavar="RUN", type=Path, help="the folder of the run")
     add_model(release, help="the model of the run")
@@ -32,9 +29,7 @@ def add_commands(actions: Any) -> None:
     release.add_argument("--by", metavar="NAME", required=True, help="who decides")
     release.add_argument("--role", metavar="ROLE", required=True, help="in which role")
     release.add_argument("--decision", choices=("approve", "refuse"), required=True, help="the decision")
-    release.add_argument(
-        "--condition", metavar="TEXT", action="append", default=[], help="a condition of the decision; repeatable"
-    )
+    add_repeatable(release, "--condition", "TEXT", "a condition of the decision; repeatable")
     release.add_argument("--adjudicator", metavar="NAME", default="", help="who settled the readers' differences")
     release.add_argument(
         "--attacks",
@@ -55,7 +50,7 @@ def add_verify_options(verify: CommandParser) -> None:
     add_model(verify, "--model", dest="model_folder", help="record: its model, likewise")
 
 
-def run_release(options: argparse.Namespace) -> int:
+def run_release(options: argparse.Namespace) -> None:
     """Sign the record of a release, and write its two documents."""
     from ensemble_deid.audit.documents import open_points, release_document
     from ensemble_deid.audit.record import ReleaseDecision, ReleasePlaces, document_beside, make_record, write_record
@@ -88,10 +83,9 @@ def run_release(options: argparse.Namespace) -> int:
         if not holds:
             say(f"{'open' if holds is False else 'for a person'}: {point} ({said})")
     say(f"{options.out} is signed with the key {key_fingerprint(key.public)}; its documents are beside it")
-    return 0
 
 
-def verify_release(options: argparse.Namespace, trust: Path) -> int:
+def verify_release(options: argparse.Namespace, trust: Path) -> None:
     """Check a record; a ConfigError, ModelError or CorpusError says what is wrong."""
     from ensemble_deid.audit.record import verify_record
     from ensemble_deid.keys import TrustedKeys
@@ -103,4 +97,3 @@ def verify_release(options: argparse.Namespace, trust: Path) -> int:
     say(f"signed by {found.signer}; run, outputs, model, audit and documents match; all figures were recomputed")
     for document in found.missing:
         say(f"missing beside it, so not checked: {document.name}")
-    return 0

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ensemble_deid.cli.options import CommandParser, Container
+from ensemble_deid.cli.options import CommandParser, Container, add_repeatable
 from ensemble_deid.cli.terminal import counted, say, warn
 from ensemble_deid.corpora.record_map import FieldRule, FieldRules
 from ensemble_deid.corpora.tables.columns import Columns
@@ -56,16 +56,9 @@ def report_lists(lists: "SiteLists", counts: Counter[str]) -> None:
 def add_recognizers(parser: CommandParser, *, rename: bool = True) -> None:
     """Add what others find besides the model, and with `rename` what labels are called in the output."""
     rare = parser.rare()
-    rare.add_argument(
-        "--recognizer",
-        metavar="NAME[@SCORE]",
-        action="append",
-        default=[],
-        help="module:function or an installed one, enforced; with a score its spans are votes",
-    )
-    rare.add_argument(
-        "--spans-from", metavar="FILE[@SCORE]", action="append", default=[], help="JSONL notes with spans, likewise"
-    )
+    meaning = "module:function or an installed one, enforced; with a score its spans are votes"
+    add_repeatable(rare, "--recognizer", "NAME[@SCORE]", meaning)
+    add_repeatable(rare, "--spans-from", "FILE[@SCORE]", "JSONL notes with spans, likewise")
     if rename:
         rare.add_argument("--rename", metavar="OLD=NEW,...", help="names of labels and categories in the output")
 
@@ -90,44 +83,44 @@ def add_replacement(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--style", metavar="STYLE", help="tag (default), numbered, mask, remove, hash, surrogate or text:WORDS"
     )
-    parser.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        dest="settings",
-        help="styles.LABEL=STYLE, surrogates.min_score=0.5 and the like",
-    )
+    meaning = "styles.LABEL=STYLE, surrogates.min_score=0.5 and the like"
+    add_repeatable(parser, "--set", "KEY=VALUE", meaning, dest="settings")
     parser.add_argument("--policy", metavar="NAME|FILE.toml", help="safe-harbor, limited-data-set, everything, a file")
-    add_key_file(parser, required=False)
+    add_key_file(parser)
     parser.add_argument("--scope", metavar="NAME", default="", help="each scope has its own surrogates")
 
 
-def add_key_file(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    parser.add_argument(
-        "--key-file", metavar="FILE", type=Path, required=required, help="the site's secret key, as keygen makes it"
-    )
+def add_key_file(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--key-file", metavar="FILE", type=Path, help="the site's secret key, as keygen makes it")
+
+
+def finding_choices(options: argparse.Namespace) -> "RunChoices":
+    """Return the choices of what is found, and of which notes are written. Raises ConfigError."""
+    choices: RunChoices = {
+        "key": options.key_file,
+        "rename": rename_of(options),
+        "lists": named_lists(options),
+        "recognizers": options.recognizer,
+        "spans_from": options.spans_from,
+        "accept_unfit": options.accept_unfit,
+    }
+    if options.least_recall is not None:
+        choices["least_recall"] = options.least_recall
+    return choices
 
 
 def run_choices(options: argparse.Namespace) -> "RunChoices":
     """Return the choices of a run. Raises ConfigError for a setting that is none."""
     styles, settings = _settings(options.settings)
     choices: RunChoices = {
+        **finding_choices(options),
         "style": options.style,
         "styles": styles,
         "policy": options.policy,
         "settings": settings,
-        "key": options.key_file,
         "scope": options.scope,
-        "rename": rename_of(options),
-        "lists": named_lists(options),
-        "recognizers": options.recognizer,
-        "spans_from": options.spans_from,
         "threshold": options.threshold,
-        "accept_unfit": options.accept_unfit,
     }
-    if options.least_recall is not None:
-        choices["least_recall"] = options.least_recall
     if "combiner" in options:
         choices["combiner"], choices["jobs"] = options.combiner, options.jobs
     return choices

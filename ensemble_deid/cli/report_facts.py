@@ -29,6 +29,7 @@ _NOT_STATED = "not stated"
 def report_facts(options: argparse.Namespace, gold: Corpus) -> tuple[tuple[str, str], ...]:
     """Return the rows of the first page. Raises ConfigError for a day that is none."""
     model = model_of(options.system)
+    here = {"ensemble_deid": __version__, "Python": platform.python_version(), **installed_packages()}
     system = model_facts(model) if model is not None else [("System", f"{options.system} (annotations)")]
     return (
         ("Date", report_day(options.date)),
@@ -38,7 +39,7 @@ def report_facts(options: argparse.Namespace, gold: Corpus) -> tuple[tuple[str, 
         *(() if model is None else (("Used before", used_before(model, gold)),)),
         ("Annotated by", options.annotators or _NOT_STATED),
         ("Agreement of the annotators", options.agreement or _NOT_STATED),
-        ("Software", _software()),
+        ("Software", f"{_versions(here)}; {sys.platform}, {platform.machine()}"),
     )
 
 
@@ -120,11 +121,6 @@ def _patterns(choice: Any) -> str:
     if not isinstance(choice, dict):
         return _NOT_STATED
     return f"{choice.get('set')} ({choice.get('patterns')} patterns): {choice.get('reason')}"
-
-
-def _software() -> str:
-    here = {"ensemble_deid": __version__, "Python": platform.python_version(), **installed_packages()}
-    return f"{_versions(here)}; {sys.platform}, {platform.machine()}"
 
 
 def _versions(packages: dict[str, str]) -> str:

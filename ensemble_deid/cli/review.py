@@ -8,10 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ensemble_deid.cli.options import CommandParser, add_command, add_group, add_model, add_port, add_shared
+from ensemble_deid.cli.options import CommandParser, add_command, add_group, add_on_model, add_port, add_shared
 from ensemble_deid.cli.terminal import counted, progress_bar, say, warn
+from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files, refuse_output_model
 from ensemble_deid.errors import ConfigError, needs_extra
+from ensemble_deid.parallel import Step
 
 if TYPE_CHECKING:
     from ensemble_deid.service.review.accounts import Account
@@ -22,15 +24,14 @@ _ROLES = ("reviewer", "adjudicator", "owner")
 
 def add_commands(commands: Any) -> None:
     actions = add_group(commands, "review", "correct what a model found, on a page in the browser (docs/reviewer.md)")
-    start = add_command(actions, "start", run_review, example="review start en notes --store decisions.sqlite")
-    add_model(start)
+    start = add_on_model(actions, "start", run_review, example="en notes --store decisions.sqlite")
     start.add_argument("notes", metavar="NOTES", help="a folder or file of notes, or demo:train")
     start.add_argument("--store", metavar="FILE", type=Path, required=True, help="file that stores every decision")
     add_port(start, default=8001)
     start.add_argument("--add-labels", metavar="LIST", help="labels that the model lacks, comma-separated")
     add_shared(start, "jobs", "device", "quiet", jobs=1)
 
-    export = add_command(actions, "export", run_export, example="review export decisions.sqlite --out reviewed.jsonl")
+    export = add_command(actions, "export", run_export, example="decisions.sqlite --out reviewed.jsonl")
     _add_store(export)
     export.add_argument("--out", metavar="OUT", type=Path, required=True, help="a folder, or a .jsonl file")
     export.add_argument("--format", choices=("jsonl", "brat"), default="jsonl", help="default: jsonl")
@@ -41,8 +42,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _add_learn(actions: Any) -> None:
-    learn = add_command(actions, "learn", run_learn, example="review learn en decisions.sqlite --out better")
-    add_model(learn)
+    learn = add_on_model(actions, "learn", run_learn, example="en decisions.sqlite --out better")
     _add_store(learn)
     learn.add_argument("--out", metavar="NEW", type=Path, required=True, help="a new folder for the model")
     learn.add_argument(
@@ -58,20 +58,20 @@ def _add_learn(actions: Any) -> None:
 
 def _add_team(actions: Any) -> None:
     accounts = add_group(actions, "account", "manage the page's accounts, each with a token")
-    add = add_command(accounts, "add", run_account_add, example="review account add decisions.sqlite kim")
-    remove = add_command(accounts, "remove", run_account_remove, example="review account remove decisions.sqlite kim")
-    listed = add_command(accounts, "list", run_account_list, example="review account list decisions.sqlite")
+    add = add_command(accounts, "add", run_account_add, example="decisions.sqlite kim")
+    remove = add_command(accounts, "remove", run_account_remove, example="decisions.sqlite kim")
+    listed = add_command(accounts, "list", run_account_list, example="decisions.sqlite")
     for command in (add, remove, listed):
         _add_store(command)
     for command in (add, remove):
         command.add_argument("name", metavar="NAME", help="of the person")
     add.add_argument("--role", choices=_ROLES, default=_ROLES[0], help="default: reviewer")
 
-    assign = add_command(actions, "assign", run_assign, example="review assign decisions.sqlite kim lee mo --each 2")
+    assign = add_command(actions, "assign", run_assign, example="decisions.sqlite kim lee mo --each 2")
     _add_store(assign)
     assign.add_argument("reviewers", metavar="NAME", nargs="+", help="who reviews")
     assign.add_argument("--each", metavar="N", type=int, default=1, help="reviewers of each note; default: 1")
-    draw = add_command(actions, "draw", run_draw, example="review draw decisions.sqlite --size 50 --blind")
+    draw = add_command(actions, "draw", run_draw, example="decisions.sqlite --size 50 --blind")
     _add_store(draw)
     draw.add_argument("--size", metavar="N", type=int, required=True, help="how many notes, in whole patients")
     draw.add_argument("--blind", action="store_true", help="reviewers do not see what the model found")
@@ -83,15 +83,13 @@ def _add_store(parser: CommandParser) -> None:
     parser.add_argument("store", metavar="STORE", type=Path, help="the file of `review start --store`")
 
 
-def run_review(options: argparse.Namespace) -> int:
+def run_review(options: argparse.Namespace) -> None:
     """Open the page for correcting a model's spans."""
     with needs_extra("service", "the review page"):
         from ensemble_deid.service.review.app import make_review_app
         from ensemble_deid.service.review.routes import Review
         from ensemble_deid.service.server import serve
-    from ensemble_deid.corpora.read import read_corpus
     from ensemble_deid.deidentify.deidentifier import Deidentifier
-    from ensemble_deid.parallel import Step
     from ensemble_deid.service.review.file import Facts, ReviewFile, settle_facts
     from ensemble_deid.service.review.fill import fill
     from ensemble_deid.service.settings import ServiceSettings, tokens_from_environment
@@ -137,10 +135,9 @@ def run_review(options: argparse.Namespace) -> int:
     review = Review(file, facts)
     serve(settings, started=started, create=lambda s: make_review_app(review, model, s, then=then))
     file.close()
-    return 0
 
 
-def run_export(options: argparse.Namespace) -> int:
+def run_export(options: argparse.Namespace) -> None:
     """Write the reviewers' decisions as a corpus."""
     from ensemble_deid.corpora.write import write_corpus
 
@@ -151,12 +148,10 @@ def run_export(options: argparse.Namespace) -> int:
     say(f"{counted(len(ready.documents), 'note')} written to {place}")
     if ready.unfinished or ready.disputed:
         say(f"not written: {ready.unfinished} not finished, {ready.disputed} on which reviewers differ")
-    return 0
 
 
-def run_learn(options: argparse.Namespace) -> int:
+def run_learn(options: argparse.Namespace) -> None:
     """Write a model that has learned from the finished notes, and measure both."""
-    from ensemble_deid.parallel import Step
     from ensemble_deid.training.learn import learn
 
     refuse_output_model(options.out, options.store, options.model)
@@ -184,10 +179,9 @@ def run_learn(options: argparse.Namespace) -> int:
         if point is not None:
             missed = f"{point.counts.fn} of {point.counts.tp + point.counts.fn} PHI tokens missed"
         say(f"  {name}: {missed}")
-    return 0
 
 
-def run_account_add(options: argparse.Namespace) -> int:
+def run_account_add(options: argparse.Namespace) -> None:
     """Add an account and print its token, which is shown once."""
     from ensemble_deid.service.review.accounts import add_account
 
@@ -195,27 +189,24 @@ def run_account_add(options: argparse.Namespace) -> int:
     with _opened(options.store, create=True) as database:
         token = add_account(database, options.name, options.role)
     say(token)
-    return 0
 
 
-def run_account_remove(options: argparse.Namespace) -> int:
+def run_account_remove(options: argparse.Namespace) -> None:
     """Remove an account."""
     from ensemble_deid.service.review.accounts import remove_account
 
     with _opened(options.store) as database:
         remove_account(database, options.name)
     say(f"{options.name} no longer has an account; the decisions stay")
-    return 0
 
 
-def run_account_list(options: argparse.Namespace) -> int:
+def run_account_list(options: argparse.Namespace) -> None:
     """List names and roles."""
     for account in _accounts(options.store):
         say(f"{account.name}: {account.role}")
-    return 0
 
 
-def run_assign(options: argparse.Namespace) -> int:
+def run_assign(options: argparse.Namespace) -> None:
     """Assign the notes that nobody has to reviewers, by patient."""
     from ensemble_deid.service.review.team import assign
 
@@ -223,17 +214,15 @@ def run_assign(options: argparse.Namespace) -> int:
         load = assign(database, options.reviewers, each=options.each, seed=options.seed)
     for name, notes in load.items():
         say(f"{name}: {counted(notes, 'note')}")
-    return 0
 
 
-def run_draw(options: argparse.Namespace) -> int:
+def run_draw(options: argparse.Namespace) -> None:
     """Draw notes at random, so that they can measure a model."""
     from ensemble_deid.service.review.team import draw
 
     with _opened(options.store) as database:
         drawn = draw(database, options.size, blind=options.blind, seed=options.seed)
     say(f"{counted(drawn, 'note')} drawn; on the page: First, drawn at random")
-    return 0
 
 
 @contextmanager

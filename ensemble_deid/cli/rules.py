@@ -9,8 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
-from ensemble_deid.cli.model_changes import add_remark
-from ensemble_deid.cli.options import CORPUS, CommandParser, add_command, add_config, add_model, add_port, add_shared
+from ensemble_deid.cli.options import (
+    CORPUS,
+    CommandParser,
+    add_command,
+    add_config,
+    add_model,
+    add_on_model,
+    add_port,
+    add_shared,
+)
 from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import DIFFERENCES, counted, say, warn
 from ensemble_deid.config import load_config
@@ -37,19 +45,17 @@ if TYPE_CHECKING:
 
 
 def add_commands(actions: Any) -> None:
-    show = add_command(actions, "show", run_show, example="rules show en --labels DATE --top 10 --words")
-    add_model(show)
+    show = add_on_model(actions, "show", run_show, example="en --labels DATE --top 10 --words")
     show.add_argument("--labels", metavar="LIST", help="only rules that add or remove one of these labels")
     show.add_argument("--template", metavar="TEMPLATE", help="only rules of this template: 'lower[-1] & tag[1]'")
     show.add_argument("--top", metavar="N", type=int, help="only the first N of these")
     show.add_argument("--words", action="store_true", help="each rule as a sentence, after its number in the list")
 
-    check = add_command(actions, "check", run_check, example="rules check en my/dev")
-    add_model(check)
+    check = add_on_model(actions, "check", run_check, example="en my/dev")
     check.add_argument("corpus", metavar="CORPUS", help=CORPUS)
     _add_rules(check)
 
-    diff = add_command(actions, "diff", run_diff, example="rules diff model reviewed.rules")
+    diff = add_command(actions, "diff", run_diff, example="model reviewed.rules")
     for name in ("a", "b"):
         add_model(diff, name, metavar=name.upper(), help="a file of rules, or a MODEL")
 
@@ -59,27 +65,22 @@ def add_commands(actions: Any) -> None:
 
 
 def _add_notes(actions: Any) -> None:
-    explain = add_command(actions, "explain", run_explain, example="rules explain en note.txt")
-    add_model(explain)
+    explain = add_on_model(actions, "explain", run_explain, example="en note.txt")
     explain.add_argument("note", metavar="NOTE", help="a file with one note")
     add_shared(explain, "text")
 
-    apply = add_command(actions, "apply", run_apply, example="rules apply en notes --out found")
-    add_model(apply)
+    apply = add_on_model(actions, "apply", run_apply, example="en notes --out found")
     apply.add_argument("corpus", metavar="CORPUS", help="a folder or file of notes")
     apply.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder for the notes with their spans")
     apply.add_argument("--format", choices=ANNOTATED, default="jsonl", help="default: jsonl")
     _add_rules(apply)
 
-    curve = add_command(actions, "curve", run_curve, example="rules curve en --out curve.png")
-    add_model(curve)
+    curve = add_on_model(actions, "curve", run_curve, example="en --out curve.png")
     curve.add_argument("--out", metavar="FILE.png", type=Path, help="F1 as a picture, too")
 
 
 def _add_learn(actions: Any) -> None:
-    learn = add_command(
-        actions, "learn", run_learn, example="rules learn my/train --start none --dev my/dev --out list.rules"
-    )
+    learn = add_command(actions, "learn", run_learn, example="my/train --start none --dev my/dev --out list.rules")
     learn.add_argument("corpus", metavar="CORPUS", help=CORPUS)
     learn.add_argument(
         "--start",
@@ -99,14 +100,12 @@ def _add_rules(parser: CommandParser) -> None:
 
 
 def _add_changes(actions: Any) -> None:
-    review = add_command(actions, "review", run_review, example="rules review model --corpus my/dev")
-    add_model(review)
+    review = add_on_model(actions, "review", run_review, example="model --corpus my/dev")
     review.add_argument("--corpus", metavar="CORPUS", help="annotated notes: what each rule fixes and breaks there")
     review.add_argument("--out", metavar="FILE.html", type=Path, help="write a page to read instead")
     add_port(review, default=8002)
 
-    approve = add_command(actions, "approve", run_approve, example="rules approve model --rule 3,5 --by 'A. Reviewer'")
-    add_model(approve)
+    approve = add_on_model(actions, "approve", run_approve, example="model --rule 3,5 --by 'A. Reviewer'")
     which = approve.add_mutually_exclusive_group(required=True)
     which.add_argument("--rule", metavar="N[,N...]", dest="rules", help="the numbers of the rules, as `show` counts")
     which.add_argument("--all", action="store_true", help="all rules of the list")
@@ -114,18 +113,14 @@ def _add_changes(actions: Any) -> None:
     approve.add_argument("--date", metavar="YYYY-MM-DD", help="the day of the approval; default: today")
     approve.add_argument("--reject", action="store_true", help="record that they are rejected instead")
 
-    put = add_command(
-        actions, "replace", run_replace, example="rules replace model reviewed.rules --remark 'rule 7 hurts'"
-    )
-    add_model(put)
+    put = add_on_model(actions, "replace", run_replace, example="model reviewed.rules --remark 'rule 7 hurts'")
     which = put.add_mutually_exclusive_group(required=True)
     which.add_argument("file", metavar="FILE", type=Path, nargs="?", help="the rule list")
     which.add_argument("--approved-only", action="store_true", help="the model's own list without unapproved rules")
 
-    restore = add_command(actions, "restore", run_restore, example="rules restore model")
-    add_model(restore)
+    restore = add_on_model(actions, "restore", run_restore, example="model")
     for parser in (put, restore):
-        add_remark(parser)
+        add_shared(parser, "remark")
 
 
 def _rule_model(options: argparse.Namespace) -> "RuleModel":
@@ -142,7 +137,7 @@ def _rule_model(options: argparse.Namespace) -> "RuleModel":
     return model if options.rules is None else model.with_rules(RuleList.load(options.rules), name=str(options.rules))
 
 
-def run_show(options: argparse.Namespace) -> int:
+def run_show(options: argparse.Namespace) -> None:
     """Print a model's rules, in order.
 
     The whole list is printed as the file, byte for byte, with a line for its approvals if it has any.
@@ -171,10 +166,9 @@ def run_show(options: argparse.Namespace) -> int:
         say(replace(rules, header={**rules.header, APPROVED_KEY: approvals.summary()}).text())
     else:
         say(rules.text())
-    return 0
 
 
-def run_check(options: argparse.Namespace) -> int:
+def run_check(options: argparse.Namespace) -> None:
     """Count what each rule fixes and breaks on annotated notes."""
     from ensemble_deid.taggers.tbed.rule_text import write_rule
     from ensemble_deid.training.rules import check_rules
@@ -188,7 +182,6 @@ def run_check(options: argparse.Namespace) -> int:
     harmful = [str(row.number) for row in checked if row.score < 0]
     say(f"rules that never fire here: {', '.join(silent) or 'none'}")
     say(f"rules that hurt here: {', '.join(harmful) or 'none'}")
-    return 0
 
 
 def run_diff(options: argparse.Namespace) -> int:
@@ -208,7 +201,7 @@ def run_diff(options: argparse.Namespace) -> int:
     return DIFFERENCES if lines else 0
 
 
-def run_explain(options: argparse.Namespace) -> int:
+def run_explain(options: argparse.Namespace) -> None:
     """Show which rules made each span of a note."""
     from ensemble_deid.taggers.tbed.rule_text import write_rule
     from ensemble_deid.training.rules import RuleModel, explain_note
@@ -226,10 +219,9 @@ def run_explain(options: argparse.Namespace) -> int:
         for number in found.rules:
             say(f"    rule {number}: {write_rule(model.rules.rules[number - 1])}")
     say(counted(len(traced), "span"))
-    return 0
 
 
-def run_apply(options: argparse.Namespace) -> int:
+def run_apply(options: argparse.Namespace) -> None:
     """Write what a model's patterns and rules find."""
     from ensemble_deid.corpora.write import write_corpus
     from ensemble_deid.training.rules import apply_rules_to
@@ -241,10 +233,9 @@ def run_apply(options: argparse.Namespace) -> int:
     documents = [d.with_spans(replace(span, score=rounded(span.score)) for span in d.spans) for d in found]
     write_corpus(documents, options.out, options.format)
     say(f"{counted(len(documents), 'note')} written to {options.out}")
-    return 0
 
 
-def run_curve(options: argparse.Namespace) -> int:
+def run_curve(options: argparse.Namespace) -> None:
     """Print F1 and token recall by the number of rules."""
     from ensemble_deid.training.rule_replacement import has_trained_rules
     from ensemble_deid.training.rules import curve_lines, draw_curve, model_curve
@@ -258,10 +249,9 @@ def run_curve(options: argparse.Namespace) -> int:
         say(f"the picture is {options.out}")
     if not has_trained_rules(options.model):
         warn("the curve is that of the rules as trained; other rules are in the model now")
-    return 0
 
 
-def run_learn(options: argparse.Namespace) -> int:
+def run_learn(options: argparse.Namespace) -> None:
     """Learn a rule list by itself, and measure it on other patients."""
     from ensemble_deid.training.rule_learning import learn_rule_list
     from ensemble_deid.training.rules import curve_lines
@@ -289,7 +279,6 @@ def run_learn(options: argparse.Namespace) -> int:
     learned.rules.save(options.out)
     figures = f"strict F1 {percent(learned.strict.f1, sign='')}, token recall {percent(learned.tokens.recall, sign='')}"
     say(f"{counted(len(learned.rules), 'rule')}: {figures} on dev; see {options.out}")
-    return 0
 
 
 def _other_system(start: str) -> "OtherSystem":
@@ -315,18 +304,17 @@ def _other_system(start: str) -> "OtherSystem":
     return OtherSystem(recognizer.name, annotate)
 
 
-def run_review(options: argparse.Namespace) -> int:
+def run_review(options: argparse.Namespace) -> None:
     """Open a page for approving, rejecting and editing a model's rules; it contains PHI."""
     from ensemble_deid.training.rule_review import review_rules
 
     documents = None if options.corpus is None else read_gold(options.corpus).documents
     if options.out is None:
         _serve_rules(options, documents)
-        return 0
+        return
     refuse_output_files([options.out], options.model, options.corpus)
     write_text_atomically(options.out, review_rules(options.model, documents))
     say(f"the page is {options.out}; it contains PHI: keep it where the notes are kept")
-    return 0
 
 
 def _serve_rules(options: argparse.Namespace, documents: Sequence[Document] | None) -> None:
@@ -345,7 +333,7 @@ def _serve_rules(options: argparse.Namespace, documents: Sequence[Document] | No
     )
 
 
-def run_approve(options: argparse.Namespace) -> int:
+def run_approve(options: argparse.Namespace) -> None:
     """Record approvals of a model's rules."""
     from ensemble_deid.training.rule_approvals import approve_rules
 
@@ -354,7 +342,6 @@ def run_approve(options: argparse.Namespace) -> int:
     day = options.date if options.date is not None else date.today().isoformat()
     approvals = approve_rules(options.model, by=options.by, on=day, rules=numbers, reject=options.reject)
     say(f"{options.model} has approvals of {approvals.summary()}")
-    return 0
 
 
 def _numbers(text: str) -> list[int]:
@@ -364,7 +351,7 @@ def _numbers(text: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def run_replace(options: argparse.Namespace) -> int:
+def run_replace(options: argparse.Namespace) -> None:
     """Replace a model's rule list, and record it."""
     from ensemble_deid.taggers.tbed.rulelist import RuleList
     from ensemble_deid.training.rule_replacement import keep_approved_rules, replace_rules
@@ -372,18 +359,16 @@ def run_replace(options: argparse.Namespace) -> int:
     if options.approved_only:
         in_force = keep_approved_rules(options.model, remark=options.remark)
         say(f"{options.model} now has the approved rules alone, {in_force}; the change is on record")
-        return 0
+        return
     rules = RuleList.load(options.file)
     kept, new = replace_rules(options.model, rules, name=str(options.file), remark=options.remark)
     say(f"{options.model} now has {counted(kept + new, 'rule')}: {kept} as learned, {new} new; the change is on record")
-    return 0
 
 
-def run_restore(options: argparse.Namespace) -> int:
+def run_restore(options: argparse.Namespace) -> None:
     """Undo the last `replace`: bring back the rule list before it."""
     from ensemble_deid.training.rule_replacement import restore_rules
 
     change, n_rules = restore_rules(options.model, remark=options.remark)
     rules = counted(n_rules, "rule")
     say(f"{options.model} has the {rules} again that it had before change {change}; this change is on record")
-    return 0

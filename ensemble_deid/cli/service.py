@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.cli.options import add_command, add_model, add_port, add_shared, submodels_of
+from ensemble_deid.cli.options import add_on_model, add_port, add_shared, submodels_of
 from ensemble_deid.cli.replacement import (
     add_columns,
     add_gate,
@@ -13,8 +13,7 @@ from ensemble_deid.cli.replacement import (
     add_recognizers,
     add_replacement,
     columns_of,
-    named_lists,
-    rename_of,
+    finding_choices,
     run_choices,
     tell_of_key,
 )
@@ -24,8 +23,7 @@ from ensemble_deid.errors import needs_extra
 
 
 def add_commands(commands: Any) -> None:
-    parser = add_command(commands, "serve", run_serve, example="serve en --port 8000 --key-file site.key")
-    add_model(parser)
+    parser = add_on_model(commands, "serve", run_serve, example="en --port 8000 --key-file site.key")
     parser.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="to listen on; default: this machine")
     add_port(parser, default=8000)
     parser.add_argument("--jobs", metavar="N", type=int, default=1, help="processes, which share the model on Linux")
@@ -38,7 +36,7 @@ def add_commands(commands: Any) -> None:
         "--tokens", metavar="FILE", type=Path, help="lines of a token and its scopes: predict, replace, known"
     )
     parser.add_argument("--entities", choices=("presidio", "own"), default="presidio", help="entity names in /analyze")
-    add_key_file(parser, required=False)
+    add_key_file(parser)
     add_lists(parser, strict=True)
     add_gate(parser)
     add_recognizers(parser)
@@ -50,7 +48,7 @@ def add_commands(commands: Any) -> None:
     _add_spark(commands)
 
 
-def run_serve(options: argparse.Namespace) -> int:
+def run_serve(options: argparse.Namespace) -> None:
     """Answer HTTP requests, also Presidio's (docs/administrator.md)."""
     with needs_extra("service", "the service"):
         from ensemble_deid.service.server import serve
@@ -61,16 +59,7 @@ def run_serve(options: argparse.Namespace) -> int:
     from ensemble_deid.service.settings import ServiceSettings, tokens_from_environment
 
     key = Key.find(options.key_file)
-    choices: RunChoices = {
-        "key": key,
-        "lists": named_lists(options),
-        "rename": rename_of(options),
-        "recognizers": options.recognizer,
-        "spans_from": options.spans_from,
-        "accept_unfit": options.accept_unfit,
-    }
-    if options.least_recall is not None:
-        choices["least_recall"] = options.least_recall
+    choices: RunChoices = {**finding_choices(options), "key": key}
     # Each worker reads them again; a mistake in them is said before anything is served.
     RunOptions.choose(labels_of_model(options.model, read_manifest(options.model)), **choices)
     settings = ServiceSettings(
@@ -92,17 +81,12 @@ def run_serve(options: argparse.Namespace) -> int:
     if key.throwaway:
         say("no --key-file: surrogates and hashes are those of a key that ends with this service")
     serve(settings, started=lambda address: say(f"serving {options.model} at {address}; stop with Ctrl-C"))
-    return 0
 
 
 def _add_spark(commands: Any) -> None:
-    parser = add_command(
-        commands,
-        "spark",
-        run_spark,
-        example="spark en notes.parquet clean.parquet --text-column note --patient-column mrn",
+    parser = add_on_model(
+        commands, "spark", run_spark, example="en notes.parquet clean.parquet --text-column note --patient-column mrn"
     )
-    add_model(parser)
     parser.add_argument("input", metavar="IN.parquet", help="a file, a folder or a URL that Spark can read")
     parser.add_argument("output", metavar="OUT.parquet", help="a folder that does not exist yet")
     add_columns(parser)
@@ -110,7 +94,7 @@ def _add_spark(commands: Any) -> None:
     add_replacement(parser)
     add_gate(parser)
     add_recognizers(parser)
-    parser.add_argument("--threshold", metavar="T", type=float, help="least probability of an accepted span, 0 to 1")
+    add_shared(parser, "threshold")
     rare = parser.rare()
     rare.add_argument("--failed", metavar="PATH", help="table of withheld notes; default: OUT.parquet.failed")
     rare.add_argument("--master", metavar="URL", help="such as local[8]; default: what Spark's own settings say")

@@ -111,17 +111,14 @@ def read_system(
         threshold = 0.0
         scored = tuple(deidentifier.predict(gold, combiner=combiner))
     submodels = deidentifier.description.submodels if votes else ()
-    by_submodel = {submodel: tuple(deidentifier.predict(gold, submodel=submodel)) for submodel in submodels}
-    overlap = training_overlap(model, gold)
     phrases = deidentifier.ensemble.feature_extractor.lexicon.phrases
-    seen = frozenset(seen_key(phrase.replace(" ", "")) for phrase in phrases)
     return System(
         answer=keep_above(scored, threshold),
         scored=scored,
         threshold=threshold,
-        votes=by_submodel,
-        overlap=overlap,
-        seen=seen,
+        votes={submodel: tuple(deidentifier.predict(gold, submodel=submodel)) for submodel in submodels},
+        overlap=training_overlap(model, gold),
+        seen=frozenset(seen_key(phrase.replace(" ", "")) for phrase in phrases),
     )
 
 

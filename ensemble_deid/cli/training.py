@@ -17,6 +17,7 @@ from ensemble_deid.cli.options import (
     add_group,
     add_member,
     add_model,
+    add_on_model,
     add_shared,
     add_target,
     members_of,
@@ -39,9 +40,7 @@ if TYPE_CHECKING:
 
 
 def add_commands(commands: Any) -> None:
-    train = add_command(
-        commands, "train", run_train, example="train demo:train --dev demo:dev --config small --out model"
-    )
+    train = add_command(commands, "train", run_train, example="demo:train --dev demo:dev --config small --out model")
     train.add_argument("train", metavar="TRAIN", help=CORPUS)
     train.add_argument("--out", metavar="MODEL", type=Path, required=True, help="folder to write the model to")
     train.add_argument("--dev", metavar="DEV", help="notes to choose the network's epoch by, and to score")
@@ -63,7 +62,7 @@ def add_commands(commands: Any) -> None:
     add_member(rare)
 
 
-def run_train(options: argparse.Namespace) -> int:
+def run_train(options: argparse.Namespace) -> None:
     """Train the whole stack."""
     from ensemble_deid.deidentify.members import files_of_members, member_sources
     from ensemble_deid.deidentify.sources import place_beside
@@ -116,7 +115,6 @@ def run_train(options: argparse.Namespace) -> int:
     figures = trained.manifest.training
     say(f"tokenization: {TagLoss(figures['spans'], figures['spans_cut'], figures['spans_lost'])}")
     say(f"trained on {counted(figures['notes'], 'note')}; the model is in {options.out}")
-    return 0
 
 
 def _refuse_inputs(options: argparse.Namespace, config: Config, files: Sequence[Path]) -> None:
@@ -183,14 +181,12 @@ def add_experiments(commands: Any) -> None:
     _add_tune(commands)
     _add_ablate(commands)
     download = add_group(commands, "download", "fetch models of other projects, for features")
-    stanza = add_command(download, "stanza", run_download_stanza, example="research download stanza en")
+    stanza = add_command(download, "stanza", run_download_stanza, example="en")
     stanza.add_argument("name", metavar="LANGUAGE", help="en, es ..., or language/package")
 
 
 def _add_crossval(commands: Any) -> None:
-    crossval = add_command(
-        commands, "crossval", run_crossval, example="research crossval demo:train --folds 5 --config small --out run"
-    )
+    crossval = add_command(commands, "crossval", run_crossval, example="demo:train --folds 5 --config small --out run")
     crossval.add_argument("corpus", metavar="CORPUS", help=CORPUS)
     crossval.add_argument("--folds", metavar="N", type=int, default=10, help="default: 10; of the stack: --set folds=N")
     crossval.add_argument("--max-memory", metavar="GIB", type=float, help="run as many folds together as fit")
@@ -199,10 +195,7 @@ def _add_crossval(commands: Any) -> None:
 
 def _add_tune(commands: Any) -> None:
     tune = add_command(
-        commands,
-        "tune",
-        run_tune,
-        example="research tune my/train --dev my/dev --set-range crf.c2=0.1..1 --minutes 60 --out run",
+        commands, "tune", run_tune, example="my/train --dev my/dev --set-range crf.c2=0.1..1 --minutes 60 --out run"
     )
     tune.add_argument("corpus", metavar="CORPUS", help=CORPUS)
     tune.add_argument("--dev", metavar="DEV", required=True, help="notes to choose the settings by")
@@ -228,8 +221,7 @@ def _add_run(parser: CommandParser) -> None:
 
 
 def _add_ablate(commands: Any) -> None:
-    ablate = add_command(commands, "ablate", run_ablate, example="research ablate model my/dev --out ablation.md")
-    add_model(ablate)
+    ablate = add_on_model(commands, "ablate", run_ablate, example="model my/dev --out ablation.md")
     ablate.add_argument("dev", metavar="DEV", help=CORPUS)
     add_files(ablate, FILE_FORMS)
     ablate.add_argument("--retrain", metavar="TRAIN", help="also train the others again without the patterns' features")
@@ -259,7 +251,7 @@ def _configure(options: argparse.Namespace, more: Sequence[str] = (), **settings
     )
 
 
-def run_crossval(options: argparse.Namespace) -> int:
+def run_crossval(options: argparse.Namespace) -> None:
     """Cross-validate the whole stack, by patient or site."""
     from ensemble_deid.training.crossval import crossval
     from ensemble_deid.training.reports import crossval_results
@@ -283,10 +275,9 @@ def run_crossval(options: argparse.Namespace) -> int:
     published.write_all(options.out, "figures")
     say(published.render(".txt"))
     say(f"the out-of-fold predictions (with the notes' text) and all figures are in {options.out}")
-    return 0
 
 
-def run_tune(options: argparse.Namespace) -> int:
+def run_tune(options: argparse.Namespace) -> None:
     """Search settings on dev notes within a budget of time."""
     from ensemble_deid.training.reports import tune_results
     from ensemble_deid.training.tune import parse_range, tune
@@ -315,10 +306,9 @@ def run_tune(options: argparse.Namespace) -> int:
     published.write_all(options.out, "trials")
     say(published.render(".txt"))
     say(f"the best configuration is {options.out / 'best.toml'}; its F1 was chosen on dev, and is optimistic")
-    return 0
 
 
-def run_ablate(options: argparse.Namespace) -> int:
+def run_ablate(options: argparse.Namespace) -> None:
     """Leave each submodel out in turn."""
     from ensemble_deid.deidentify.members import files_of_members, member_sources
     from ensemble_deid.training.ablate import ThresholdTarget, TrainingNotes, ablate
@@ -348,13 +338,11 @@ def run_ablate(options: argparse.Namespace) -> int:
             members=member_sources(members),
         )
     publish(ablation_results(rows, rule), options.out)
-    return 0
 
 
-def run_download_stanza(options: argparse.Namespace) -> int:
+def run_download_stanza(options: argparse.Namespace) -> None:
     """Parts of speech and entities (text.stanza)."""
     from ensemble_deid.features.stanza_tags import download_models
 
     folder = download_models(options.name)
     say(f"stanza's models {options.name} are in {folder}; use them with --set text.stanza={options.name}")
-    return 0

@@ -31,17 +31,14 @@ APPROVED_ONLY = "approved_only"
 _FILES = (RULES, CONFIDENCE)
 
 
-def replace_rules(model: Path, rules: RuleList, *, name: str = "rules", remark: str = "") -> tuple[int, int]:
+def replace_rules(
+    model: Path, rules: RuleList, *, name: str = "rules", remark: str = "", **record: str
+) -> tuple[int, int]:
     """Put a reviewed rule list into a model, which keeps the old one; return how many rules were kept and are new.
 
-    Raises ModelError for the model, and RuleError for rules that do not fit it (see `RuleModel.with_rules`).
+    The record of the change has the remark and the keywords of `record`. Raises ModelError for the model, and RuleError
+    for rules that do not fit it (see `RuleModel.with_rules`).
     """
-    return _put(model, rules, remark, {}, name=name)
-
-
-def _put(
-    model: Path, rules: RuleList, remark: str, record: Mapping[str, str], *, name: str = "rules"
-) -> tuple[int, int]:
     before = RuleModel.load(model)
     rules = replace(rules, header={key: value for key, value in rules.header.items() if key != APPROVED_KEY})
     tagger = before.with_rules(rules, name=name).tagger
@@ -61,7 +58,8 @@ def keep_approved_rules(model: Path, *, remark: str = "") -> str:
     if not kept:
         raise RuleError(f"{model}: no rule is approved: rules approve MODEL --rule N --by NAME")
     in_force = f"{number_ranges(kept)} of {len(rules)}"
-    _put(model, rules.with_rules([rules.rules[number - 1] for number in kept]), remark, {APPROVED_ONLY: in_force})
+    approved = rules.with_rules([rules.rules[number - 1] for number in kept])
+    replace_rules(model, approved, remark=remark, **{APPROVED_ONLY: in_force})
     _carry_over(model, before, {old: new for new, old in enumerate(kept, 1)})
     return in_force
 
@@ -76,7 +74,8 @@ def edit_rule(model: Path, number: int, text: str, *, by: str) -> None:
         raise RuleError(f"there is no rule {number}: the list has {len(rules)}")
     changed = list(rules)
     changed[number - 1] = parse_rule(text.strip())
-    _put(model, replace(rules, rules=tuple(changed)), f"rule {number} edited by {by}", {}, name="the edited list")
+    edited, remark = replace(rules, rules=tuple(changed)), f"rule {number} edited by {by}"
+    replace_rules(model, edited, name="the edited list", remark=remark)
     _carry_over(model, before, {k: k for k in range(1, len(rules) + 1) if k != number})
 
 

@@ -138,14 +138,10 @@ def has_word(syntax: Syntax) -> bool:
     return any(item.kind == LITERAL and item.text[0].isalpha() for item in syntax)
 
 
-def digest(syntax: Syntax, slots: Slots) -> str:
-    """Return eight hexadecimal digits that name a template, the same in every harvest."""
-    return hashlib.sha256(repr((syntax, slots)).encode()).hexdigest()[:8]
-
-
 def patterns_of(syntax: Syntax, slots: Slots, *, confidence: float | None = None) -> tuple[Pattern, ...]:
     """Return a pattern for each PHI of a template; each matches the whole sentence, and its group is the PHI."""
-    stem = f"harvested-{digest(syntax, slots)}"
+    # The same digits in every harvest.
+    stem = f"harvested-{hashlib.sha256(repr((syntax, slots)).encode()).hexdigest()[:8]}"
     names = [stem if len(slots) == 1 else f"{stem}-{number}" for number in range(1, len(slots) + 1)]
     return tuple(_pattern(syntax, slot, name, confidence) for name, slot in zip(names, slots, strict=True))
 

@@ -36,10 +36,6 @@ class WarmStart:
     seen: SeenNotes | None = field(default=None, repr=False)
     record: Mapping[str, Any] = field(default_factory=dict)
 
-    def seen_with(self, documents: Sequence[Document], *, seed: int) -> SeenNotes:
-        """Return digests of the notes, and of those that the submodels were trained on before."""
-        return SeenNotes.of(documents, seed=seed) if self.seen is None else self.seen.and_also(documents, seed=seed)
-
     def scheme(
         self, documents: Sequence[Document], *, submodels: Sequence[str], notify: Callable[[str], None]
     ) -> TagScheme:
@@ -127,9 +123,12 @@ def checked_notes(
             f"a shareable model needs notes of at least {config.min_patients_outside} patients "
             f"(min_patients_outside); these are of {patients}"
         )
-    if warm.seen is not None and not allow_overlap:
-        warm.seen.refuse(notes, used_for="for training")
-    seen = warm.seen_with(notes, seed=config.seed)
+    if warm.seen is None:
+        seen = SeenNotes.of(notes, seed=config.seed)
+    else:
+        if not allow_overlap:
+            warm.seen.refuse(notes, used_for="for training")
+        seen = warm.seen.and_also(notes, seed=config.seed)
     if not allow_overlap:
         seen.refuse(dev, used_for="for dev")
     return notes, seen.with_dev(dev)
