@@ -176,11 +176,17 @@ PyObject *core_n_best(PyObject *module, PyObject *args) {
 }
 
 /* out[to] = the sum of row[from] * moves[from, to], in the order of `from`: `row_products` of one row. */
-WIDE static void moved(const double *row, const double *moves, Py_ssize_t tags, double *out) {
+WIDE static void moved(const double *RESTRICT row, const double *RESTRICT moves, Py_ssize_t tags, double *RESTRICT out) {
+    Py_ssize_t from = 0;
     memset(out, 0, (size_t)tags * sizeof *out);
-    for (Py_ssize_t from = 0; from < tags; from++)
+    /* Four at a time: the sums are read and written less often. */
+    for (; from + 4 <= tags; from += 4, moves += 4 * tags)
         for (Py_ssize_t to = 0; to < tags; to++)
-            out[to] += row[from] * moves[from * tags + to];
+            out[to] = out[to] + row[from] * moves[to] + row[from + 1] * moves[tags + to] +
+                      row[from + 2] * moves[2 * tags + to] + row[from + 3] * moves[3 * tags + to];
+    for (; from < tags; from++, moves += tags)
+        for (Py_ssize_t to = 0; to < tags; to++)
+            out[to] += row[from] * moves[to];
 }
 
 typedef struct {

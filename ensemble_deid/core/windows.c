@@ -117,6 +117,13 @@ static const double *row_of(Rows *rows, const Weights *all, Py_ssize_t attribute
     return rows->rows + (rows->place[attribute] - 1) * all->tags;
 }
 
+/* Wider instructions where there are any: the bits stay the same. */
+CLONES("avx2", "default")
+static void add_row(double *RESTRICT scores, const double *RESTRICT row, Py_ssize_t tags) {
+    for (Py_ssize_t tag = 0; tag < tags; tag++)
+        scores[tag] += row[tag];
+}
+
 static int add_window(double *scores, Py_ssize_t from, Py_ssize_t to, const Weights *all, Rows *rows, const Window *window) {
     int32_t places[BLOCK];
     find(window, from, to - from, places);
@@ -139,8 +146,7 @@ static int add_window(double *scores, Py_ssize_t from, Py_ssize_t to, const Weig
         const double *row = row_of(rows, all, window->first + place, bounds[0], bounds[1]);
         if (!row)
             return 0;
-        for (Py_ssize_t tag = 0; tag < all->tags; tag++)
-            own[tag] += row[tag];
+        add_row(own, row, all->tags);
     }
     return 1;
 }

@@ -150,13 +150,13 @@ class Marginals:
         """Run forward-backward over emissions (batch, time, tags); `lengths` is as in `n_best`."""
         size, time, _ = emissions.shape
         moves, start, end = (np.exp(part - part.max()) for part in (chain.transitions, chain.start, chain.end))
-        weights = np.exp(emissions - emissions.max(axis=2, keepdims=True))
-        forward, backward, local = (np.zeros(emissions.shape) for _ in range(3))
+        local = emissions - emissions.max(axis=2, keepdims=True)
+        np.exp(local, out=local)
+        local[np.arange(time) >= lengths[:, None]] = 0.0
+        forward, backward = np.zeros((2, *emissions.shape))
         if has_core():
             from ensemble_deid import _core
 
-            within = np.arange(time) < lengths[:, None]
-            local[within] = weights[within]
             chances = (moves, np.ascontiguousarray(moves.T), start, end)
             _core.forward_backward(chances, lengths.astype(np.int32), (forward, backward, local), time)
             return cls(forward, backward, local, moves, lengths)
@@ -164,22 +164,16 @@ class Marginals:
         for t in range(time):
             k = running[t]
             before = start if t == 0 else row_products(forward[:k, t - 1], moves)
-            step = before * weights[:k, t]
+            step = before * local[:k, t]
             scale = step.sum(axis=1, keepdims=True)
             forward[:k, t] = step / scale
-            local[:k, t] = weights[:k, t] / scale
+            local[:k, t] /= scale
         rows, last = np.arange(size), lengths - 1
         backward[rows, last] = end / (forward[rows, last] * end).sum(axis=1, keepdims=True)
         for t in range(time - 2, -1, -1):
             k = running[t + 1]
             backward[:k, t] = row_products(backward[:k, t + 1] * local[:k, t + 1], moves.T)
         return cls(forward, backward, local, moves, lengths)
-
-    def select(self, sequences: NDArray[np.intp]) -> "Marginals":
-        """Return the passes of some of the sequences, by ascending index, up to the end of the longest."""
-        longest = int(self.lengths[sequences].max())
-        forward, backward, local = (values[sequences, :longest] for values in (self.forward, self.backward, self.local))
-        return Marginals(forward, backward, local, self.moves, self.lengths[sequences])
 
     def of_tags(self) -> Floats:
         """Return the marginal of every tag at every token, (batch, time, tags)."""
@@ -190,35 +184,43 @@ class Marginals:
 
         The entity may open with `B-`, or with an `I-` that continues nothing; it must not go on at `after`.
         """
+        row, low, high = np.array([[sequence], [first], [after]])
+        return float(self.span_probabilities(row, low, high, np.array([label], dtype=np.int32))[0])
+
+    def span_probabilities(self, sequence: Int64s, first: Int64s, after: Int64s, label: Int32s) -> Floats:
+        """Return what `span_probability` returns, for many spans."""
         begin, inside = TagScheme.begin(label), TagScheme.inside(label)
-        forward, local, moves = self.forward[sequence], self.local[sequence], self.moves
-        orphan = forward[first, inside]
-        if first > 0:
-            into = forward[first - 1] * moves[:, inside]
-            orphan = (into.sum() - into[begin] - into[inside]) * local[first, inside]
-        if after - first == 1:
-            tail_begin, tail_inside = forward[first, begin], orphan
-        else:
-            mass = forward[first, begin] * moves[begin, inside] + orphan * moves[inside, inside]
-            steps = local[first + 1 : after, inside]
-            tail_begin = 0.0
-            tail_inside = mass * float(np.prod(steps)) * moves[inside, inside] ** (after - first - 2)
-        rest = self.backward[sequence, after - 1]
-        total = tail_begin * rest[begin] + tail_inside * rest[inside]
-        if after < self.lengths[sequence]:
-            going_on = local[after, inside] * self.backward[sequence, after, inside]
-            total -= (tail_begin * moves[begin, inside] + tail_inside * moves[inside, inside]) * going_on
-        return float(min(1.0, max(0.0, total)))
+        moves, rows, size = self.moves, np.arange(len(first)), after - first
+        enter, stay = moves[begin, inside], moves[inside, inside]
+        begun, orphan = (self.forward[sequence, first, tag] for tag in (begin, inside))
+        into = self.forward[sequence, first - 1] * np.ascontiguousarray(moves.T)[inside]
+        opened = into.sum(axis=1) - into[rows, begin] - into[rows, inside]
+        orphan = np.where(first > 0, opened * self.local[sequence, first, inside], orphan)
+        mass = begun * enter + orphan * stay
+        steps = np.ones(len(first))
+        for step in range(1, int(size.max(initial=0))):
+            going = step < size
+            steps[going] *= self.local[sequence[going], first[going] + step, inside[going]]
+        # One by one: numpy squares where it may, which is not always the same to the last bit.
+        powers = [chance ** max(0, more) for chance, more in zip(stay.tolist(), (size - 2).tolist(), strict=True)]
+        tail_begin = np.where(size == 1, begun, 0.0)
+        tail_inside = np.where(size == 1, orphan, mass * steps * np.array(powers))
+        rest_begin, rest_inside = (self.backward[sequence, after - 1, tag] for tag in (begin, inside))
+        total = tail_begin * rest_begin + tail_inside * rest_inside
+        onward = np.minimum(after, self.local.shape[1] - 1)
+        going_on = self.local[sequence, onward, inside] * self.backward[sequence, onward, inside]
+        going_on *= after < self.lengths[sequence]
+        total -= (tail_begin * enter + tail_inside * stay) * going_on
+        return np.clip(total, 0.0, 1.0)
 
 
-def path_probability(marginals: Marginals, tags: Int32s) -> Floats:
-    """Return the probability of one tagging a sequence, (batch,)."""
-    rows = np.arange(len(tags))
-    steps = np.arange(tags.shape[1])
-    chances = np.take_along_axis(marginals.local, tags[:, :, None], axis=2)[:, :, 0]
+def path_probability(marginals: Marginals, sequences: NDArray[np.intp], tags: Int32s) -> Floats:
+    """Return the probability of one tagging each of some sequences, (sequences,)."""
+    last, steps = marginals.lengths[sequences] - 1, np.arange(tags.shape[1])
+    chances = marginals.local[sequences[:, None], steps, tags]
     chances[:, 1:] *= marginals.moves[tags[:, :-1], tags[:, 1:]]
-    chances[:, 0] = marginals.forward[rows, 0, tags[:, 0]]
-    chances[steps >= marginals.lengths[:, None]] = 1.0
+    chances[:, 0] = marginals.forward[sequences, 0, tags[:, 0]]
+    chances[steps > last[:, None]] = 1.0
     log = np.log(np.maximum(chances, 1e-300)).cumsum(axis=1)[:, -1]
-    last = marginals.lengths - 1
-    return np.asarray(np.exp(log) * marginals.backward[rows, last, tags[rows, last]], dtype=np.float64)
+    ends = marginals.backward[sequences, last, tags[np.arange(len(tags)), last]]
+    return np.asarray(np.exp(log) * ends, dtype=np.float64)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ensemble_deid.arrays import Floats, Int32s
+from ensemble_deid.arrays import Floats, Int32s, Int64s
 from ensemble_deid.note.tags import TagScheme
 from ensemble_deid.taggers.chain import LinearChain, Marginals, n_best, path_probability, sorted_top
 
@@ -82,48 +82,49 @@ def decode(chain: LinearChain, emissions: Floats, starts: Int32s, *, n: int, cer
         marginals = Marginals.from_emissions(chain, emissions[rows], lengths)
         probability = marginals.of_tags()
         if chain.n_tags > 1:
-            of_labels = probability[within][:, 1::2] + probability[within][:, 2::2]
-            found.phi[rows[within]] = np.minimum(of_labels.sum(axis=1), 1.0)
-            found.label[rows[within]] = of_labels.argmax(axis=1)
+            of_labels = probability[:, :, 1::2] + probability[:, :, 2::2]
+            found.phi[rows[within]] = np.minimum(of_labels.sum(axis=2), 1.0)[within]
+            found.label[rows[within]] = of_labels.argmax(axis=2)[within]
         searched = np.flatnonzero(((1 - probability[:, :, 0] >= NEGLIGIBLE) & within).any(axis=1))
         if not len(searched):
             continue
         longest = int(lengths[searched[0]])
         rows, within = rows[searched, :longest], within[searched, :longest]
-        part = marginals.select(searched)
         likely = sorted_top(probability[searched, :longest], min(_WIDTH, chain.n_tags))
-        paths, scores = n_best(chain, emissions[rows], part.lengths, max(1, n), likely=likely)
+        paths, scores = n_best(chain, emissions[rows], lengths[searched], max(1, n), likely=likely)
         best[rows[within]] = paths[:, 0][within]
         if n > 0:
-            _add_candidates(
-                found, marginals=part, paths=paths, scores=scores, first_rows=first[searched], certain=certain
-            )
+            kept = np.isfinite(scores) & (path_probability(marginals, searched, paths[:, 0]) <= certain)[:, None]
+            kept[:, 0] = True
+            found.candidates += _candidates(marginals, searched[kept.nonzero()[0]], paths[kept], first)
     found.candidates.sort(key=lambda span: (span.first, span.after, span.label))
     return found
 
 
-def _add_candidates(
-    found: Decoded, marginals: Marginals, paths: Int32s, scores: Floats, first_rows: Int32s, certain: float
-) -> None:
-    unsure = path_probability(marginals, paths[:, 0]) <= certain
-    for i, offset in enumerate(first_rows.tolist()):
-        size = int(marginals.lengths[i])
-        kept = [0, *(k for k in range(1, paths.shape[1]) if unsure[i] and np.isfinite(scores[i, k]))]
-        spans = {span for k in kept for span in spans_of(paths[i, k, :size])}
-        for first, after, label in sorted(spans):
-            probability = marginals.span_probability(i, first, after, label)
-            found.candidates.append(SequenceSpan(first + offset, after + offset, label, probability))
+def _candidates(
+    marginals: Marginals, sequences: NDArray[np.intp], paths: Int32s, first_rows: Int32s
+) -> Iterator[SequenceSpan]:
+    """Return the distinct spans of taggings (paths, time), each of one of the sequences of a batch."""
+    # A 0 between the paths keeps their spans apart.
+    room = paths.shape[1] + 1
+    low, high, kind = _entities(np.pad(paths, ((0, 0), (0, 1))).ravel())
+    path = low // room
+    found = sequences[path], low - path * room, high - path * room, kind
+    sizes = len(first_rows), room, room, marginals.moves.shape[0]
+    sequence, first, after, label = np.unravel_index(np.unique(np.ravel_multi_index(found, sizes)), sizes)
+    probability = marginals.span_probabilities(sequence, first, after, label.astype(np.int32))
+    columns = first + first_rows[sequence], after + first_rows[sequence], label, probability
+    return map(SequenceSpan, *(column.tolist() for column in columns))
 
 
 def spans_of(tags: Sequence[int] | Int32s) -> list[tuple[int, int, int]]:
     """Return (first, after, label index) of the entities in a tag sequence; an `I-` with none before it opens one."""
-    spans: list[tuple[int, int, int]] = []
-    opened, label, going_on = -1, 0, 0
-    for t, tag in enumerate([*np.asarray(tags).tolist(), 0]):
-        if opened >= 0 and tag != going_on:
-            spans.append((opened, t, label))
-            opened = -1
-        if tag > 0 and opened < 0:
-            opened, label = t, TagScheme.label_of(tag)
-            going_on = TagScheme.inside(label)
-    return spans
+    return list(zip(*(column.tolist() for column in _entities(np.asarray(tags))), strict=True))
+
+
+def _entities(tags: Int32s) -> tuple[Int64s, Int64s, Int32s]:
+    label, inside = TagScheme.label_of(tags), tags > 0
+    goes_on = inside[1:] & (tags[1:] == TagScheme.inside(label[:-1]))
+    first = np.flatnonzero(inside & ~np.append(False, goes_on))
+    after = np.flatnonzero(inside & ~np.append(goes_on, False)) + 1
+    return first, after, label[first]

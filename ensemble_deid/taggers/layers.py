@@ -179,7 +179,8 @@ class LstmPair:
             if mask.any():
                 found[mask] = self._in_numpy(vectors, mask)[mask]
             return found
-        given = single(vectors[mask]) @ self.inputs + self.bias
+        given = single(vectors[mask]) @ self.inputs
+        given += self.bias
         states = np.empty((given.shape[1], 2 * self.hidden), dtype=np.float32)
         _core.run_lstm(given, self.states, mask.sum(axis=1, dtype=np.int64), states)
         found[mask] = states

@@ -1,10 +1,11 @@
 """The network's forward pass in numpy: what prediction computes with. `network.py` is the same, to be trained."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
-from ensemble_deid.arrays import Int64s
+from ensemble_deid.arrays import Flags, Int64s
 from ensemble_deid.config import NeuralConfig
 from ensemble_deid.taggers.layers import (
     Array,
@@ -18,7 +19,7 @@ from ensemble_deid.taggers.layers import (
     single,
     under,
 )
-from ensemble_deid.taggers.neural.encoding import Inputs, Sizes
+from ensemble_deid.taggers.neural.encoding import Encoded, Sizes
 from ensemble_deid.taggers.quantisation import restored
 
 SINGLE, COMPILED = "single precision", "single precision, LSTM compiled"
@@ -87,8 +88,11 @@ class ArrayNetwork:
     def __init__(self, weights: Mapping[str, Array], config: NeuralConfig) -> None:
         self.weights = weights
         self._config = config
-        self._features = [weights[f"features.{k}.weight"] for k in range(_count(weights, "features"))]
-        self._tables = _character_tables(weights) if config.characters == "cnn" else []
+        tables = [single(weights[f"features.{k}.weight"]) for k in range(_count(weights, "features"))]
+        # (values of all features, dimension), and the first row of each feature
+        self._features = np.concatenate([np.zeros((0, config.feature_dimension), np.float32), *tables])
+        self._first = np.cumsum([0, *map(len, tables)])[:-1]
+        self._convolutions = _convolutions(weights) if config.characters == "cnn" else ()
         self._spelling = None
         if config.characters not in ("none", "cnn"):
             self._spelling = LstmPair(under(weights, "characters.lstm"))
@@ -100,30 +104,37 @@ class ArrayNetwork:
         has_lstm = self._lstm is not None or self._spelling is not None
         self.arithmetic = COMPILED if has_lstm and lstm_is_compiled() else SINGLE
 
-    def score(self, inputs: Inputs) -> Array:
-        """Return the score of every tag at every token, (batch, time, tags)."""
-        words = restored(self.weights, WORD_TABLES[0], inputs.words)
-        if inputs.vectors is not None:
-            words = words + restored(self.weights, WORD_TABLES[1], inputs.vectors)
+    def vectors(self, encoded: Encoded, notes: Sequence[int]) -> Array:
+        """Return what is known of each token by itself, (n_tokens, width); `notes` bounds the tokens of each note."""
+        words = restored(self.weights, WORD_TABLES[0], encoded.words)
+        if encoded.vectors is not None:
+            words = words + restored(self.weights, WORD_TABLES[1], encoded.vectors)
         parts = [words]
         if self._config.characters != "none":
-            parts.append(self.characters(inputs.spelling)[inputs.form])
-        parts += [look_up(table, inputs.features[:, :, k]) for k, table in enumerate(self._features)]
-        # (batch, time, width)
-        vectors = np.concatenate(parts, axis=2)
+            # The last digits of an LSTM's states depend on the words read with them, those of a convolution do not.
+            bounds = notes if self._spelling is not None else [0, len(words)]
+            parts += [np.concatenate([self._spelled(encoded, *between) for between in pairwise(bounds)])]
+        features = self._features.take(encoded.features + self._first, axis=0)
+        return np.concatenate([*parts, features.reshape(len(words), -1)], axis=1)
+
+    def _spelled(self, encoded: Encoded, low: int, high: int) -> Array:
+        distinct, form = np.unique(encoded.form[low:high], return_inverse=True)
+        return self.characters(encoded.spelling[distinct])[form]
+
+    def score(self, vectors: Array, mask: Flags) -> Array:
+        """Return the score of every tag at every token, (batch, time, tags), of vectors (batch, time, width)."""
         if self._transformer is not None:
-            vectors = self._transformer(vectors, inputs)
+            vectors = self._transformer(vectors, mask)
         if self._lstm is not None:
-            vectors = self._lstm(vectors, inputs.mask)
+            vectors = self._lstm(vectors, mask)
         size, time, width = vectors.shape
         return self._scores(vectors.reshape(size * time, width)).reshape(size, time, -1)
 
     def characters(self, spelling: Int64s) -> Array:
         """Return the vectors of words (words, width) from their characters (words, characters)."""
         if self._spelling is None:
-            blocks = [spelling[low : low + _WORDS] for low in range(0, max(1, len(spelling)), _WORDS)]
-            found = [[_convolved(block, table, bias) for table, bias in self._tables] for block in blocks]
-            return np.concatenate([np.concatenate(parts, axis=1) for parts in found])
+            return _convolved(spelling, *self._convolutions)
+        spelling = spelling[:, : int((spelling > 0).sum(axis=1).max(initial=1))]
         mask = spelling > 0
         states = self._spelling(look_up(self.weights["characters.embedding.weight"], spelling), mask)
         half = self._spelling.hidden
@@ -136,30 +147,36 @@ def _count(weights: Weights, part: str) -> int:
     return sum(name.startswith(f"{part}.") for name in weights)
 
 
-def _character_tables(weights: Weights) -> list[tuple[Array, Array]]:
-    """Return, for each convolution, what each character adds at each place of the kernel, and the bias.
+def _convolutions(weights: Weights) -> tuple[Array, ...]:
+    """Return what each character adds at each place of the longest kernel, and the bias, for all channels together.
 
     (kernel, characters + 1, channels): the last character stands beyond the word's ends, and adds nothing.
     """
     embedding = single(weights["characters.embedding.weight"])
-    tables = []
-    for k in range(_count(weights, "characters.convolutions") // 2):
-        part = under(weights, f"characters.convolutions.{k}")
-        # (kernel, characters, channels)
-        table = embedding[None] @ single(part["weight"]).transpose(2, 1, 0)
-        tables.append((np.pad(table, ((0, 0), (0, 1), (0, 0))), single(part["bias"])))
-    return tables
+    parts = [
+        under(weights, f"characters.convolutions.{k}") for k in range(_count(weights, "characters.convolutions") // 2)
+    ]
+    tables = [embedding[None] @ single(part["weight"]).transpose(2, 1, 0) for part in parts]
+    longest = max(map(len, tables))
+    padded = [np.pad(table, ((0, longest - len(table)), (0, 1), (0, 0))) for table in tables]
+    return np.concatenate(padded, axis=2), np.concatenate([single(part["bias"]) for part in parts])
 
 
 def _convolved(spelling: Int64s, table: Array, bias: Array) -> Array:
-    """Return the convolution of words, with the largest value of each channel, (words, channels)."""
-    kernel, beyond = len(table), table.shape[1] - 1
-    padded = np.pad(spelling, ((0, 0), (kernel - 1, kernel - 1)), constant_values=beyond)
-    places = spelling.shape[1] + kernel - 1
-    total = table[0][padded[:, :places]]
-    for k in range(1, kernel):
-        total += table[k][padded[:, k : k + places]]
-    found: Array = np.maximum(total.max(axis=1) + bias, np.float32(0))
+    """Return the convolutions of words, with the largest value of each channel, (words, channels)."""
+    reach, beyond = len(table) - 1, table.shape[1] - 1
+    found = np.empty((len(spelling), len(bias)), dtype=np.float32)
+    sizes = (spelling > 0).sum(axis=1)
+    order = np.argsort(sizes, kind="stable")
+    for block in np.split(order, range(_WORDS, len(order), _WORDS)):
+        # One place of padding is kept, so that every word has a window of padding only: otherwise its vector would
+        # depend on the words beside it.
+        places = int(sizes[block].max(initial=0)) + 1
+        codes = np.pad(spelling[block, :places], ((0, 0), (reach, reach)), constant_values=beyond)
+        total = table[0].take(codes[:, : places + reach], axis=0)
+        for k in range(1, reach + 1):
+            total += table[k].take(codes[:, k : k + places + reach], axis=0)
+        found[block] = np.maximum(total.max(axis=1) + bias, np.float32(0))
     return found
 
 
@@ -182,13 +199,13 @@ class _Transformer:
             **{name: Linear(under(weights, name)) for name in ("self_attn.out_proj", "linear1", "linear2")},
         }
 
-    def __call__(self, vectors: Array, inputs: Inputs) -> Array:
+    def __call__(self, vectors: Array, mask: Flags) -> Array:
         size, time, width = vectors.shape
         state = self._project(vectors.reshape(size * time, width))
         state += np.tile(positional_encoding(time, state.shape[1]), (size, 1))
         for layer in self._layers:
             joined = layer["looks"](layer["norm1"](state.copy())).reshape(size, time, -1)
-            state += layer["self_attn.out_proj"](attention(joined, self._heads, inputs.mask).reshape(state.shape))
+            state += layer["self_attn.out_proj"](attention(joined, self._heads, mask).reshape(state.shape))
             inner = layer["linear1"](layer["norm2"](state.copy()))
             state += layer["linear2"](np.maximum(inner, np.float32(0), out=inner))
         return self._norm(state).reshape(size, time, -1)

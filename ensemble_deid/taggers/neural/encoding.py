@@ -232,10 +232,10 @@ def encode(batch: Batch, vocabularies: Vocabularies) -> Encoded:
     if missing:
         raise ModelError(f"the network asks for the feature {missing[0]!r}, which is not there")
     lower, word = _lower(batch, vocabularies.zero_digits), table["word"]
-    spelling = np.zeros((max(1, len(word.values)), LONGEST_WORD + 1), dtype=np.int64)
-    for row, value in enumerate(word.values):
-        codes = [vocabularies.characters.get(character, UNKNOWN) for character in value[:LONGEST_WORD]]
-        spelling[row, : len(codes)] = codes
+    words = [value[:LONGEST_WORD] for value in word.values] or [""]
+    spelling = np.zeros((len(words), LONGEST_WORD + 1), dtype=np.int64)
+    inside = np.arange(LONGEST_WORD + 1) < np.array([len(value) for value in words])[:, None]
+    spelling[inside] = [vocabularies.characters.get(character, UNKNOWN) for character in "".join(words)]
     features = [table[name].lookup(values, unknown=UNKNOWN) for name, values in vocabularies.features.items()]
     counts = np.bincount(lower.codes, minlength=max(1, len(lower.values)))
     return Encoded(

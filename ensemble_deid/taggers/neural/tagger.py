@@ -1,6 +1,7 @@
 """The submodel `neural`: a BiLSTM-CNN-CRF, or the parts that the configuration names."""
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from safetensors.numpy import load, save
 
-from ensemble_deid.arrays import Floats, Int32s
+from ensemble_deid.arrays import Flags, Floats, Int32s
 from ensemble_deid.config import NeuralConfig
 from ensemble_deid.errors import ModelError, needs_extra
 from ensemble_deid.features.batch import Batch
@@ -21,9 +22,9 @@ from ensemble_deid.taggers.base import FitOptions, Proposals
 from ensemble_deid.taggers.chain import LinearChain
 from ensemble_deid.taggers.decoding import decode
 from ensemble_deid.taggers.device import described, wants_gpu
-from ensemble_deid.taggers.layers import read_weights
+from ensemble_deid.taggers.layers import Array, read_weights
 from ensemble_deid.taggers.neural.arrays import WORD_TABLES, ArrayNetwork, network_shapes
-from ensemble_deid.taggers.neural.encoding import Encoded, Vocabularies, bucket, encode
+from ensemble_deid.taggers.neural.encoding import Encoded, SequenceBatch, Vocabularies, bucket, encode
 from ensemble_deid.taggers.quantisation import SCALE, check_stored, dequantise, quantise
 from ensemble_deid.taggers.sequences import chain_proposals, merge_lines
 
@@ -147,9 +148,21 @@ def score_tokens(
     n_tokens = len(encoded.words)
     scores = np.zeros((n_tokens, n_tags))
     bounds = [0, n_tokens] if notes is None else notes.tolist()
+    if not n_tokens:
+        return scores
+    score = _scorer(network, encoded, bounds)
     for low, high in pairwise(bounds):
         sequences = starts[np.searchsorted(starts, low) : np.searchsorted(starts, high)]
         for batch in bucket(sequences, high, batch_tokens=_PREDICT_TOKENS):
-            inputs = encoded.inputs(batch.rows, batch.lengths, encoded.words[batch.rows])
-            scores[batch.rows[inputs.mask]] = network.score(inputs)[inputs.mask]
+            mask = np.arange(batch.rows.shape[1]) < batch.lengths[:, None]
+            scores[batch.rows[mask]] = score(batch, mask)[mask]
     return scores
+
+
+def _scorer(
+    network: "ArrayNetwork | TorchNetwork", encoded: Encoded, notes: Sequence[int]
+) -> Callable[[SequenceBatch, Flags], Array]:
+    if isinstance(network, ArrayNetwork):
+        vectors = network.vectors(encoded, notes)
+        return lambda batch, mask: network.score(vectors[batch.rows], mask)
+    return lambda batch, mask: network.score(encoded.inputs(batch.rows, batch.lengths, encoded.words[batch.rows]))
