@@ -262,6 +262,12 @@ def threshold_to_record(chosen: ChosenThreshold) -> dict[str, Any]:
     }
 
 
+def chosen_threshold(figures: Mapping[str, Any]) -> ChosenThreshold | None:
+    """Return the choice among the figures of a manifest, None where the threshold is as training left it."""
+    record = figures.get(CHOSEN)
+    return None if record is None else threshold_from_record(record)
+
+
 def without_digests(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the record as an exported model has it: it keeps only the number of notes."""
     chosen = threshold_from_record(record)
