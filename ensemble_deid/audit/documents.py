@@ -96,7 +96,7 @@ def _head(record: Mapping[str, Any], signer: str) -> Iterator[Part]:
     for number, condition in enumerate(decision["conditions"], start=1):
         yield f"Condition {number}: {condition}"
     run, model = record["run"], record["model"]
-    design, figures = record["audit"]["design"], record["audit"]["figures"]
+    design, figures, styles = record["audit"]["design"], record["audit"]["figures"], run["settings"]["styles"]
     rows = [
         ("Run (last hash of its manifest)", run["head"]),
         ("Notes", _counts(run["counts"])),
@@ -104,7 +104,7 @@ def _head(record: Mapping[str, Any], signer: str) -> Iterator[Part]:
         ("Rules", "none" if model["rules"] is None else f"{model['rules']}; approved: {model['rules_approved']}"),
         ("Threshold", model["threshold_chosen"]),
         ("Gate", ", ".join(f"{name} {value}" for name, value in run["settings"]["gate"].items())),
-        ("Policy", _policy(run["settings"]["styles"])),
+        ("Policy", ", ".join([f"default {styles['default']}", *(f"{k} {v}" for k, v in styles["by_label"].items())])),
         ("Audit (plan, readings)", f"{design['digest']}, {figures['readings']}"),
     ]
     yield Table("What this record ties together.", ("", ""), tuple(rows))
@@ -265,7 +265,3 @@ def _counts(counts: Mapping[str, int]) -> str:
     """Return the counts of notes, written and withheld first."""
     first = [name for name in ("written", "withheld") if name in counts]
     return ", ".join(f"{counts[name]} {name}" for name in [*first, *(name for name in counts if name not in first)])
-
-
-def _policy(styles: Mapping[str, Any]) -> str:
-    return ", ".join([f"default {styles['default']}", *(f"{k} {v}" for k, v in styles["by_label"].items())])
