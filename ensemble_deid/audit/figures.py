@@ -337,10 +337,10 @@ def _fit(counts: Floats, pairs: Sequence[tuple[int, int]]) -> tuple[float, float
         root = np.sqrt(mean)[:, None]
         new = np.linalg.lstsq(root * design, root[:, 0] * working, rcond=None)[0]
         weights = np.clip(design @ new, -30.0, 30.0)
-        if float(np.abs(new - coefficients).max()) < 1e-10:
-            coefficients = new
-            break
+        change = float(np.abs(new - coefficients).max())
         coefficients = new
+        if change < 1e-10:
+            break
     else:
         return None
     mean = np.exp(weights)

@@ -72,9 +72,7 @@ def list_errors(gold: Sequence[Document], system: Sequence[Document], *, kind_ke
             kind = _kind_of(one, other)
             if kind is not None:
                 near = tokens.near(one) if kind == "missed" and one is not None else None
-                errors.append(
-                    Error(document_id=pair.id, note_kind=note_kind, kind=kind, gold=one, system=other, near=near)
-                )
+                errors.append(Error(pair.id, note_kind, kind, gold=one, system=other, near=near))
     return ErrorList(tuple(errors), MappingProxyType(confusion), missed_beside_right(pairs))
 
 
