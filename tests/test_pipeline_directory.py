@@ -15,7 +15,7 @@ from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.model import directory
 from ensemble_deid.model.directory import refuse_foreign_folder, save_model, update_model, write_manifest
 from ensemble_deid.model.loading import load_model
-from ensemble_deid.model.manifest import Manifest, read_manifest
+from ensemble_deid.model.manifest import REPLACED, Manifest, read_manifest
 from ensemble_deid.stacking.dataset import StackingDataset
 
 FILES = (
@@ -246,7 +246,7 @@ def test_an_interrupted_save_leaves_the_old_model(
 
         def rename_but_the_new_one(self: Path, target: Path) -> Path:
             # The old model has been moved away already when the new one fails to take its place.
-            if target == model and not self.name.endswith(directory.REPLACED):
+            if target == model and not self.name.endswith(REPLACED):
                 raise interruption
             return rename(self, target)
 
@@ -321,7 +321,7 @@ def test_a_file_that_somebody_put_into_a_model_is_not_lost(model: Path) -> None:
 def test_a_model_comes_back_when_its_replacement_was_killed(model: Path) -> None:
     """Killed between the two renames, the process leaves neither the old nor the new model in its place."""
     before, whole = contents(model), parts(model)
-    kept = model.with_name(f".{model.name}{directory.REPLACED}")
+    kept = model.with_name(f".{model.name}{REPLACED}")
     model.rename(kept)
     with pytest.raises(ModelError, match=r"its replacement was interrupted; it is in .*replaced"):
         load_model(model)

@@ -8,9 +8,11 @@ the p value of Hoeffding and Bentkus). Both hold for units that come as those of
 """
 
 import json
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import takewhile
 from math import ceil, exp, log
 
 import numpy as np
@@ -150,20 +152,13 @@ def _promise(
     kept: Callable[[int, float], bool], curve: Curve, thresholds: Floats, mean: Floats, *, units: int
 ) -> Promise:
     """Return the highest of the ascending thresholds up to which the promise is kept."""
-    last = -1
-    for index, loss in enumerate(mean.tolist()):
-        if not kept(units, loss):
-            break
-        last = index
-    if last >= 0:
-        return Promise(curve.at(float(thresholds[last])), float(mean[last]), 0)
+    losses = list(takewhile(lambda loss: kept(units, loss), mean.tolist()))
+    if losses:
+        return Promise(curve.at(float(thresholds[len(losses) - 1])), losses[-1], 0)
     loss, high = float(mean[0]), 2 * units
     while not kept(high, loss):
         high *= 2
         if high > _MOST_UNITS:
             return Promise(None, None, None)
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if kept(middle, loss) else (middle, high)
-    return Promise(None, None, high - units)
+    enough = bisect_left(range(high), True, high // 2, key=lambda n: kept(n, loss))
+    return Promise(None, None, enough - units)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from ensemble_deid.audit.figures import kept_by_policy
+from ensemble_deid.audit.release import styles_of
 from ensemble_deid.audit.residual import SMALL
 from ensemble_deid.deidentify.gate import ACCEPTED, CHANGED
 from ensemble_deid.deidentify.replacement.styles import Styles
@@ -43,13 +44,10 @@ def release_document(kind: DocumentKind, record: Mapping[str, Any], signer: str)
     parts = [*_head(record, signer), *(_expert(record) if kind == "expert" else _safe_harbor(record))]
     body: list[Html] = [element("h1", TITLES[kind])]
     for part in parts:
-        body.append(part.to_html() if isinstance(part, Table) else _text(part))
+        tag = "h2" if isinstance(part, Heading) else "p"
+        body.append(part.to_html() if isinstance(part, Table) else element(tag, part))
     page = static_page(TITLES[kind], element("body", *body), style=_STYLE)
     return page, pdf_of(TITLES[kind], parts)
-
-
-def _text(part: str | Heading) -> Html:
-    return element("h2" if isinstance(part, Heading) else "p", str(part))
 
 
 def open_points(record: Mapping[str, Any]) -> list[tuple[str, bool | None, str]]:
@@ -98,15 +96,15 @@ def _head(record: Mapping[str, Any], signer: str) -> Iterator[Part]:
     for number, condition in enumerate(decision["conditions"], start=1):
         yield f"Condition {number}: {condition}"
     run, model = record["run"], record["model"]
-    design, figures = record["audit"]["design"], record["audit"]["figures"]
+    design, figures, styles = record["audit"]["design"], record["audit"]["figures"], run["settings"]["styles"]
     rows = [
         ("Run (last hash of its manifest)", run["head"]),
         ("Notes", _counts(run["counts"])),
         ("Model", f"{model['name']}, checksum {model['checksum']}"),
         ("Rules", "none" if model["rules"] is None else f"{model['rules']}; approved: {model['rules_approved']}"),
         ("Threshold", model["threshold_chosen"]),
-        ("Gate", _settings(run["settings"]["gate"])),
-        ("Policy", _policy(run["settings"]["styles"])),
+        ("Gate", ", ".join(f"{name} {value}" for name, value in run["settings"]["gate"].items())),
+        ("Policy", ", ".join([f"default {styles['default']}", *(f"{k} {v}" for k, v in styles["by_label"].items())])),
         ("Audit (plan, readings)", f"{design['digest']}, {figures['readings']}"),
     ]
     yield Table("What this record ties together.", ("", ""), tuple(rows))
@@ -136,7 +134,7 @@ def _expert(record: Mapping[str, Any]) -> Iterator[Part]:
     yield Heading("What stays: quasi-identifiers")
     yield from _residual(record["residual"])
     yield Heading("Attacks on missed PHI")
-    if _styles(record).default in _REMOVING:
+    if styles_of(record["run"]["settings"]).default in _REMOVING:
         yield "This release has tags, so missed PHI stands out without any attack. With surrogates:"
     yield from _attacks(record["attacks"])
     yield Heading("What the expert judges")
@@ -148,7 +146,7 @@ def _expert(record: Mapping[str, Any]) -> Iterator[Part]:
 
 
 def _safe_harbor(record: Mapping[str, Any]) -> Iterator[Part]:
-    named = _styles(record)
+    named = styles_of(record["run"]["settings"])
     figures = record["audit"]["figures"]
     found = {row["name"]: row for row in (*figures["direct"], *figures["quasi"])}
     yield Heading("The 18 identifiers")
@@ -235,14 +233,10 @@ def _treated(styles: Styles, labels: Sequence[str]) -> tuple[str, str]:
     text = different[0] if len(different) == 1 else ", ".join(f"{label} {style}" for label, style in used.items())
     if all(style in _REMOVING or style == _ALLOWED.get(label) for label, style in used.items()):
         return text, "as the rule asks"
-    if all(not _shows(styles, label) for label in labels):
+    if all(styles.hides(label) or style == _ALLOWED.get(label) for label, style in used.items()):
         dated = "DATE" in labels
         return text, "shifted: not Safe Harbor alone" if dated else "a person judges: codes or surrogates"
     return text, "NO: it stays"
-
-
-def _shows(styles: Styles, label: str) -> bool:
-    return not styles.hides(label) and styles.of(label) != _ALLOWED.get(label)
 
 
 def _left(row: Mapping[str, Any] | None) -> str:
@@ -267,20 +261,7 @@ def _gdpr(record: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _styles(record: Mapping[str, Any]) -> Styles:
-    recorded = record["run"]["settings"]["styles"]
-    return Styles(recorded["default"], recorded["by_label"])
-
-
 def _counts(counts: Mapping[str, int]) -> str:
     """Return the counts of notes, written and withheld first."""
     first = [name for name in ("written", "withheld") if name in counts]
     return ", ".join(f"{counts[name]} {name}" for name in [*first, *(name for name in counts if name not in first)])
-
-
-def _settings(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in values.items())
-
-
-def _policy(styles: Mapping[str, Any]) -> str:
-    return ", ".join([f"default {styles['default']}", *(f"{k} {v}" for k, v in styles["by_label"].items())])

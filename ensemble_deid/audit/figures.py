@@ -140,11 +140,13 @@ def audit_figures(
     plan = readings.plan
     shown = styles or Styles()
     leaks = [_leaks(note, released.get(note.gold.id, ()), shown) for note in readings.notes]
-    table = _Table(readings, leaks)
-    everything = f"{plan.unit}s"
-    rates = [table.rate("any direct identifier", everything, is_direct), table.rate("any PHI", everything, _any)]
+    pairs = zip(readings.notes, leaks, strict=True)
+    table = _Table(readings, [list(unit) for _, unit in groupby(pairs, key=lambda pair: pair[0].drawn.unit)])
+    counted: dict[str, Callable[[str], bool]] = {"any direct identifier": is_direct, "any PHI": lambda _: True}
+    rates = [table.rate(name, counts) for name, counts in counted.items()]
     if plan.unit == "patient":
-        rates += [table.by_note("any direct identifier", is_direct), table.by_note("any PHI", _any)]
+        rates += [table.by_note(name, counts) for name, counts in counted.items()]
+    held = {identifier_of(span.label) for note in readings.notes for span in note.gold.spans}
     least = notes_to_read(_SAYS_LITTLE, confidence=plan.confidence)
     subgroups = {name: table.of_stratum(name) for name in plan.strata} if plan.by else {}
     largest = max(note.weight for note in plan.notes)
@@ -160,11 +162,9 @@ def audit_figures(
         later=readings.later,
         confidence=plan.confidence,
         rates=tuple(rates),
-        direct=tuple(table.identifier(name, everything) for name in (*DIRECT, UNKNOWN) if table.holds(name)),
-        quasi=tuple(table.identifier(name, everything) for name in QUASI if table.holds(name)),
-        subgroups=tuple(
-            part.rate(name, everything, is_direct) for name, part in subgroups.items() if part.count >= least
-        ),
+        direct=tuple(table.identifier(name) for name in (*DIRECT, UNKNOWN) if name in held),
+        quasi=tuple(table.identifier(name) for name in QUASI if name in held),
+        subgroups=tuple(part.rate(name, is_direct) for name, part in subgroups.items() if part.count >= least),
         subgroups_left_out={name: part.count for name, part in subgroups.items() if part.count < least},
         least=least,
         sequential=tuple(sequential_bounds(table.units(is_direct), largest=largest, confidence=plan.confidence)),
@@ -194,10 +194,6 @@ def form_of(text: str) -> str:
     return _DIGITS.sub("9", _LETTERS.sub(letters, " ".join(text.split())))
 
 
-def _any(_: str) -> bool:
-    return True
-
-
 def _leaks(note: AuditedNote, replaced: Sequence[Span], styles: Styles) -> list[Leak]:
     covered = cover(note.gold.with_spans(replaced))
     found = []
@@ -225,13 +221,15 @@ def _stays(note: Document, key: SpanKey, styles: Styles) -> bool:
     return values.of(Span(*key), surface) == surface
 
 
+_Unit = Sequence[tuple[AuditedNote, Sequence[Leak]]]
+
+
 class _Table:
     """The notes that were read with their leaks, unit by unit."""
 
-    def __init__(self, readings: Readings, leaks: Sequence[Sequence[Leak]]) -> None:
+    def __init__(self, readings: Readings, units: Sequence[_Unit]) -> None:
         self._readings = readings
-        pairs = zip(readings.notes, leaks, strict=True)
-        self._units = [list(unit) for _, unit in groupby(pairs, key=lambda pair: pair[0].drawn.unit)]
+        self._units = units
         self._strata = {name: float(number) for number, name in enumerate(readings.plan.strata)}
 
     @property
@@ -239,27 +237,22 @@ class _Table:
         return len(self._units)
 
     def of_stratum(self, stratum: str) -> "_Table":
-        part = _Table(self._readings, [() for _ in self._readings.notes])
-        part._units = [unit for unit in self._units if unit[0][0].drawn.stratum == stratum]
-        return part
-
-    def holds(self, identifier: str) -> bool:
-        return any(identifier_of(span.label) == identifier for u in self._units for n, _ in u for span in n.gold.spans)
+        return _Table(self._readings, [unit for unit in self._units if unit[0][0].drawn.stratum == stratum])
 
     def units(self, counts: Callable[[str], bool]) -> Units:
         """Return whether each unit has a leak of a label that `counts`."""
         return self._arranged([(float(_leaking(unit, counts) > 0), 1.0) for unit in self._units])
 
-    def rate(self, name: str, of: str, counts: Callable[[str], bool]) -> LeakRate:
-        return self._rate(name, of, self.units(counts), counts)
+    def rate(self, name: str, counts: Callable[[str], bool]) -> LeakRate:
+        return self._rate(name, f"{self._readings.plan.unit}s", self.units(counts), counts)
 
     def by_note(self, name: str, counts: Callable[[str], bool]) -> LeakRate:
         """Return the share of notes with a leak, the notes of a patient being alike."""
         found = [(float(_leaking(unit, counts)), float(len(unit))) for unit in self._units]
         return self._rate(name, "notes", self._arranged(found), counts)
 
-    def identifier(self, identifier: str, of: str) -> LeakRate:
-        return self.rate(identifier, of, lambda label: identifier_of(label) == identifier)
+    def identifier(self, identifier: str) -> LeakRate:
+        return self.rate(identifier, lambda label: identifier_of(label) == identifier)
 
     def _arranged(self, found: Sequence[tuple[float, float]]) -> Units:
         leaks, sizes = np.array(found, dtype=np.float64).reshape(-1, 2).T
@@ -289,7 +282,7 @@ class _Table:
         )
 
 
-def _leaking(unit: Sequence[tuple[AuditedNote, Sequence[Leak]]], counts: Callable[[str], bool]) -> int:
+def _leaking(unit: _Unit, counts: Callable[[str], bool]) -> int:
     """Return how many notes of a unit hold a leak."""
     return sum(any(counts(leak.label) for leak in leaks) for _, leaks in unit)
 
@@ -308,14 +301,10 @@ def _hidden(notes: Sequence[AuditedNote]) -> Hidden:
     cells: Counter[Cell] = Counter()
     for note in notes:
         for start, end in {(span.start, span.end) for span in note.gold.spans}:
-            first, second, model = (_marks(source, start, end) for source in note.marked)
+            first, second, model = (any(s < end and start < e for s, e, _ in source) for source in note.marked)
             if first or second or model:
                 cells[first, second, model] += 1
     return estimate_hidden(cells)
-
-
-def _marks(source: frozenset[SpanKey], start: int, end: int) -> bool:
-    return any(key[0] < end and start < key[1] for key in source)
 
 
 def estimate_hidden(cells: Mapping[Cell, int]) -> Hidden:
@@ -348,10 +337,10 @@ def _fit(counts: Floats, pairs: Sequence[tuple[int, int]]) -> tuple[float, float
         root = np.sqrt(mean)[:, None]
         new = np.linalg.lstsq(root * design, root[:, 0] * working, rcond=None)[0]
         weights = np.clip(design @ new, -30.0, 30.0)
-        if float(np.abs(new - coefficients).max()) < 1e-10:
-            coefficients = new
-            break
+        change = float(np.abs(new - coefficients).max())
         coefficients = new
+        if change < 1e-10:
+            break
     else:
         return None
     mean = np.exp(weights)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from ensemble_deid.audit.bounds import notes_to_read
 from ensemble_deid.audit.release import AuditSide, Release
 from ensemble_deid.errors import ConfigError
-from ensemble_deid.evaluation.operating_points import CHOSEN, KnownNotes, threshold_from_record
+from ensemble_deid.evaluation.operating_points import chosen_threshold
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.model.seen_notes import SeenNotes
@@ -180,9 +180,11 @@ def allocate(sizes: Mapping[str, int], wanted: int) -> dict[str, int]:
 def seen_by(manifest: Manifest, documents: Sequence[Document]) -> list[bool]:
     """Return for each note whether the model was trained on it or its patient, or its threshold was chosen on it."""
     seen = SeenNotes.from_record(manifest.seen_notes)
-    record = manifest.figures.get(CHOSEN)
-    chosen = KnownNotes(0) if record is None else threshold_from_record(record).notes
-    return [bool(seen.overlap([document])) or chosen.shared([document]) > 0 for document in documents]
+    chosen = chosen_threshold(manifest.figures)
+    return [
+        bool(seen.overlap([document])) or (chosen is not None and chosen.notes.shared([document]) > 0)
+        for document in documents
+    ]
 
 
 def _members(frame: Sequence[Document], unit: AuditUnit) -> dict[str, list[Document]]:

@@ -186,23 +186,10 @@ def _computed(places: ReleasePlaces, *, adjudicator: str) -> dict[str, Any]:
     figures = audit_figures(readings, replaced, adjudicator=adjudicator, styles=styles_of(run.settings))
     residual = residual_risk(places.run, run)
     return {
-        "run": _run(run),
+        "run": asdict(run),
         "model": _model(places.model, manifest, run),
         "audit": {"design": _design(readings), "figures": asdict(figures)},
         "residual": None if residual is None else asdict(residual),
-    }
-
-
-def _run(run: VerifiedRun) -> dict[str, Any]:
-    return {
-        "head": run.head,
-        "counts": run.counts,
-        "labels": run.labels,
-        "words": run.words,
-        "files": run.files,
-        "printed": run.printed,
-        "tables": run.tables,
-        "settings": run.settings,
     }
 
 

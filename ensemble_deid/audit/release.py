@@ -64,10 +64,8 @@ def read_release(run: Path, notes: str, *, side: AuditSide = "original", by: Seq
     if not spans.keys() <= found.keys():
         raise CorpusError(f"{notes}: lacks notes of {run}")
     if not withheld and _is_output(run, written) != (side == "released") and any(spans.values()):
-        what = (
-            "what the run read, and not what it wrote" if side == "original" else "what the run wrote, as it wrote it"
-        )
-        raise CorpusError(f"{notes}: an audit of the {side} text needs {what}")
+        read, wrote = "what the run read, and not what it wrote", "what the run wrote, as it wrote it"
+        raise CorpusError(f"{notes}: an audit of the {side} text needs {read if side == 'original' else wrote}")
     try:
         documents = [document.with_spans(spans.get(document.id, ())) for document in written]
     except ValueError:
@@ -98,12 +96,11 @@ def _is_output(run: Path, documents: Sequence[Document]) -> bool:
 def released_documents(notes: str, settings: Any, run: Path, by: Sequence[str]) -> Iterator[Document]:
     """Yield the notes as the run with these settings read or wrote them, with the columns `by` as metadata."""
     if settings["format"] == "files":
-        documents: Iterator[Document] = iter(read_corpus(notes, gold=False).documents)
-        for document in documents:
+        for document in read_corpus(notes, gold=False).documents:
             facts = {"site": document.site or "", **document.metadata}
             if missing := [name for name in by if name not in facts]:
                 raise CorpusError(f"{document.id}: has no {missing[0]}; it has {', '.join(sorted(facts))} and {LENGTH}")
-            yield document.with_spans(()) if not by else _with(document, {name: facts[name] for name in by})
+            yield replace(document, spans=(), metadata={name: facts[name] for name in by} if by else document.metadata)
         return
     for record in released_records(notes, settings, run, by):
         if record.error is not None:
@@ -112,7 +109,7 @@ def released_documents(notes: str, settings: Any, run: Path, by: Sequence[str]) 
             found = {field.name: str(field.value) for field in record.fields}
             if missing := [name for name in by if name not in found]:
                 raise CorpusError(f"{notes}: has no column {missing[0]} to stratify by")
-            yield _with(record.document(), {name: found[name] for name in by})
+            yield replace(record.document(), spans=(), metadata={name: found[name] for name in by})
 
 
 def released_records(
@@ -180,10 +177,6 @@ def _mapped(settings: Any, read: FieldRules, whole: tuple[str, ...]) -> InputOpt
 def _columns(settings: Mapping[str, Any]) -> Columns:
     named: dict[str, Any] = {name: tuple(said) if isinstance(said, list) else said for name, said in settings.items()}
     return Columns(**named)
-
-
-def _with(document: Document, facts: dict[str, str]) -> Document:
-    return replace(document, spans=(), metadata=facts)
 
 
 def _with_length(documents: Sequence[Document]) -> list[Document]:

@@ -77,7 +77,7 @@ def residual_risk(run: Path, verified: VerifiedRun) -> Residual | None:
     spans = _shown_spans(run, styles)
     values: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
     notes = 0
-    for document, patient, shown in _outputs(str(output), verified, run, columns):
+    for document, patient, shown in _outputs(str(output), run, settings, styles, columns):
         values[patient] |= {(f"column {name}", _plain(value)) for name, value in shown}
         if document is not None:
             notes += 1
@@ -91,11 +91,9 @@ def residual_risk(run: Path, verified: VerifiedRun) -> Residual | None:
 
 
 def _outputs(
-    output: str, verified: VerifiedRun, run: Path, columns: Sequence[str]
+    output: str, run: Path, settings: Mapping[str, Any], styles: Styles, columns: Sequence[str]
 ) -> Iterator[tuple[Document | None, str, list[tuple[str, str]]]]:
     """Yield each note (None for a record without one), its patient, and the visible fields with their places."""
-    settings = verified.settings
-    styles = styles_of(settings)
     if settings["format"] == "files":
         for document in released_documents(output, settings, run, ()):
             yield document, document.patient, []

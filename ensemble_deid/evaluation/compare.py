@@ -17,9 +17,6 @@ from ensemble_deid.evaluation.bootstrap import (
     defined,
     divided,
     paired_difference,
-    percentile_interval,
-    resample_totals,
-    sum_by_group,
 )
 from ensemble_deid.evaluation.evaluate import Estimate, Resampling, Row, Score, score_rows
 from ensemble_deid.evaluation.pairs import (
@@ -252,12 +249,7 @@ def _kappa(
             sums[row, 1 + len(names) + column[y]] += tokens
     whole = sums.sum(axis=0).astype(np.float64)
     observed, expected, kappa = (defined(value[0]) for value in _kappas(whole[None, :], len(names)))
-    interval = None
-    if resampling.resamples:
-        by_group = sum_by_group(sums, groups)
-        totals = resample_totals(by_group, resamples=resampling.resamples, seed=resampling.seed)
-        drawn = _kappas(totals, len(names))[2]
-        interval = percentile_interval(drawn, level=resampling.level, patients=len(by_group))
+    interval = resampling.interval(sums, groups, lambda totals: _kappas(totals, len(names))[2])
     listed = tuple((x, y, tokens) for (x, y), tokens in sorted(pairs.items()))
     return Kappa(naming, observed, expected, Estimate(kappa, interval), listed)
 

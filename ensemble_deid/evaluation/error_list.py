@@ -72,9 +72,7 @@ def list_errors(gold: Sequence[Document], system: Sequence[Document], *, kind_ke
             kind = _kind_of(one, other)
             if kind is not None:
                 near = tokens.near(one) if kind == "missed" and one is not None else None
-                errors.append(
-                    Error(document_id=pair.id, note_kind=note_kind, kind=kind, gold=one, system=other, near=near)
-                )
+                errors.append(Error(pair.id, note_kind, kind, gold=one, system=other, near=near))
     return ErrorList(tuple(errors), MappingProxyType(confusion), missed_beside_right(pairs))
 
 
@@ -128,7 +126,8 @@ def _match_up(pair: Pair) -> list[tuple[Span | None, Span | None]]:
             matched.append((left.pop(one), right.pop(other)))
     matched += [(span, None) for span in left.values()]
     matched += [(None, span) for span in right.values()]
-    return sorted(matched, key=_text_order)
+    # A lone annotation stands for both.
+    return sorted(matched, key=lambda both: [s.key for s in (both[0] or both[1], both[1] or both[0]) if s is not None])
 
 
 def _distinct(document: Document) -> dict[SpanKey, Span]:
@@ -143,15 +142,6 @@ def _closeness(a: Span, b: Span) -> tuple[bool, bool, int]:
 
 def _label_of(span: Span | None) -> str | None:
     return None if span is None else span.label
-
-
-def _text_order(both: tuple[Span | None, Span | None]) -> tuple[SpanKey, SpanKey]:
-    gold, system = both
-    first = gold or system
-    second = system or gold
-    if first is None or second is None:
-        raise ValueError("an error concerns at least one annotation")
-    return (first.key, second.key)
 
 
 def _kind_of(gold: Span | None, system: Span | None) -> ErrorKind | None:

@@ -1,6 +1,6 @@
 """Every figure that needs no threshold, of one system against gold, with its interval."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,10 +27,10 @@ from ensemble_deid.evaluation.pairs import (
     EvaluationError,
     Pair,
     count_annotations,
+    keep_gold_labels,
     keep_labels,
     labels_of_pairs,
     pair_documents,
-    select_labels,
 )
 from ensemble_deid.evaluation.views import (
     ANY_PHI,
@@ -70,6 +70,14 @@ class Resampling:
             raise EvaluationError(f"the number of resamples is 0 or more, not {self.resamples}")
         if not 0 < self.level < 1:
             raise EvaluationError(f"the level of an interval lies between 0 and 1, not {self.level}")
+
+    def interval(self, counts: Int64s, groups: Sequence[str], figure: Callable[[Floats], Floats]) -> Interval | None:
+        """Return the interval of a figure of the sums of counts, (documents, k); None where none is made."""
+        if not self.resamples:
+            return None
+        by_group = sum_by_group(counts, groups)
+        totals = resample_totals(by_group, resamples=self.resamples, seed=self.seed)
+        return percentile_interval(figure(totals), level=self.level, patients=len(by_group))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +155,8 @@ def estimate_ratio(
     """Estimate `per` times the sum of numerators over the sum of denominators, (documents,) each."""
     whole, part = float(denominators.sum()), float(numerators.sum())
     value = per * part / whole if whole else None
-    if not resampling.resamples:
-        return Estimate(value)
-    by_group = sum_by_group(np.column_stack([numerators, denominators]), groups)
-    totals = resample_totals(by_group, resamples=resampling.resamples, seed=resampling.seed)
-    drawn = divided(per * totals[:, 0], totals[:, 1])
-    return Estimate(value, percentile_interval(drawn, level=resampling.level, patients=len(by_group)))
+    counts = np.column_stack([numerators, denominators])
+    return Estimate(value, resampling.interval(counts, groups, lambda sums: divided(per * sums[:, 0], sums[:, 1])))
 
 
 def macro_score(view: str, table: CountTable) -> MacroScore:
@@ -265,8 +269,7 @@ def evaluate(
         for row in _rows(kept, sides[view.unit], view, tables[view.name], chosen & present)
     ]
     tokens = np.array([len(tokens_of(pair.gold.text)) for pair in pairs], dtype=np.int64)
-    golds = select_labels((pair.gold for pair in pairs), chosen)
-    against_all = [Pair(gold, pair.system) for gold, pair in zip(golds, pairs, strict=True)]
+    against_all = keep_gold_labels(pairs, chosen)
     leaks = leaks_of_pairs(against_all, kind_key=kind_key)
     sites = tuple(pair.gold.site for pair in pairs if pair.gold.site is not None)
     everything = [row for row in rows if (row.view, row.part) == ("token-binary", "total")]

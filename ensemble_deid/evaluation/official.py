@@ -12,7 +12,7 @@ import numpy as np
 
 from ensemble_deid.arrays import Int64s
 from ensemble_deid.evaluation.pairs import EvaluationError, Pair, pair_documents
-from ensemble_deid.evaluation.views import RELAXED_END, runs_in
+from ensemble_deid.evaluation.views import RELAXED_END, runs_in, to_counts
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import I2B2_CATEGORIES, category_of, is_hipaa
@@ -27,8 +27,7 @@ class OfficialRow:
 
     @property
     def total(self) -> Counts:
-        tp, fp, fn = (int(value) for value in self.counts.sum(axis=0))
-        return Counts(tp, fp, fn)
+        return to_counts(self.counts.sum(axis=0))
 
     @property
     def micro(self) -> tuple[float, float, float]:

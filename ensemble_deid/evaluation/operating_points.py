@@ -6,7 +6,7 @@ Inform Decis Mak), "R@P", after Eban et al. 2017, for recall at precision.
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -251,15 +251,19 @@ def threshold_to_record(chosen: ChosenThreshold) -> dict[str, Any]:
         "wanted": chosen.wanted,
         "view": chosen.view,
         "threshold": chosen.threshold,
-        "chosen_at": None
-        if at is None
-        else {"tp": at.counts.tp, "fp": at.counts.fp, "fn": at.counts.fn, "tokens": at.tokens},
+        "chosen_at": None if at is None else {**asdict(at.counts), "tokens": at.tokens},
         "notes": {
             "count": chosen.notes.count,
             "salt": chosen.notes.salt,
             "digests": " ".join(sorted(chosen.notes.digests)),
         },
     }
+
+
+def chosen_threshold(figures: Mapping[str, Any]) -> ChosenThreshold | None:
+    """Return the choice among the figures of a manifest, None where the threshold is as training left it."""
+    record = figures.get(CHOSEN)
+    return None if record is None else threshold_from_record(record)
 
 
 def without_digests(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -57,9 +57,13 @@ def select_labels(documents: Iterable[Document], labels: frozenset[str]) -> tupl
 
 
 def keep_labels(pairs: Sequence[Pair], labels: frozenset[str]) -> tuple[Pair, ...]:
+    return tuple(Pair(*select_labels((pair.gold, pair.system), labels)) for pair in pairs)
+
+
+def keep_gold_labels(pairs: Sequence[Pair], labels: frozenset[str]) -> tuple[Pair, ...]:
+    """Keep only these labels in gold, and all in the system's notes: what hides gold PHI counts under any label."""
     golds = select_labels((pair.gold for pair in pairs), labels)
-    systems = select_labels((pair.system for pair in pairs), labels)
-    return tuple(Pair(gold, system) for gold, system in zip(golds, systems, strict=True))
+    return tuple(Pair(gold, pair.system) for gold, pair in zip(golds, pairs, strict=True))
 
 
 def labels_of_pairs(pairs: Iterable[Pair]) -> frozenset[str]:

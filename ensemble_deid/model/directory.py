@@ -36,14 +36,14 @@ from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.model.manifest import (
     FILE,
     PRIVATE,
-    REPLACED,
-    SIGNATURE,
     Manifest,
     copy_private_files,
     file_hashes,
+    files_not_named,
     has_private_file,
     listed_files,
     read_manifest,
+    set_aside,
     write_private_manifest,
 )
 from ensemble_deid.note.digits import figure, four_digits, percent
@@ -114,7 +114,7 @@ def _swap(scratch: Path, directory: Path) -> None:
     if not directory.exists():
         scratch.rename(directory)
         return
-    kept = _kept(directory)
+    kept = set_aside(directory)
     try:
         directory.rename(kept)
         scratch.rename(directory)
@@ -125,14 +125,9 @@ def _swap(scratch: Path, directory: Path) -> None:
     shutil.rmtree(kept)
 
 
-def _kept(directory: Path) -> Path:
-    """Return where a model stands while it is replaced."""
-    return directory.with_name(f".{directory.name}{REPLACED}")
-
-
 def _recover(directory: Path) -> None:
     """Finish what a killed process left: a model that was to be replaced comes back where none took its place."""
-    kept = _kept(directory)
+    kept = set_aside(directory)
     if directory.exists():
         shutil.rmtree(kept, ignore_errors=True)
     elif kept.exists():
@@ -158,9 +153,8 @@ def refuse_foreign_folder(directory: Path) -> None:
 
 def refuse_foreign_files(directory: Path) -> None:
     """Raise ModelError where a model's folder holds what its manifest does not name: replacing it would lose that."""
-    named = {FILE, SIGNATURE, PRIVATE, *listed_files(directory)}
     private = directory / PRIVATE
-    foreign = [path for path in directory.iterdir() if path.name not in named and not path.name.startswith(".")]
+    foreign = files_not_named(directory, listed_files(directory))
     if private.is_dir():
         inside = (path for path in private.iterdir() if path.name != FILE)
         foreign += [path for path in inside if not has_private_file(directory, path.name)]

@@ -18,7 +18,6 @@ from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.model.measured import languages_of_training
 from ensemble_deid.model.options import AS_TRAINED, COMBINERS, SVM, PredictionOptions, combine_named, threshold_factor
 from ensemble_deid.model.portions import portions
-from ensemble_deid.model.submodels import refuse_unknown
 from ensemble_deid.note.completion import Completion, complete, rules_for
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import drop_overlaps
@@ -56,7 +55,8 @@ class ModelDescription:
         These are a submodel or a combiner that it does not have, a threshold outside [0, 1], and two of them that
         exclude each other: only the final estimator has a threshold, and an answer of one submodel is not combined.
         """
-        refuse_unknown(options.submodel, self.submodels)
+        if options.submodel is not None and options.submodel not in self.submodels:
+            raise ConfigError(f"this model has no submodel {options.submodel!r}; it has: {', '.join(self.submodels)}")
         check_threshold(options.threshold)
         combiner = options.combiner
         if combiner not in COMBINERS:

@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
@@ -170,7 +170,7 @@ def sign_model(directory: Path, key: str | Path) -> None:
 def _checked(directory: Path) -> Manifest:
     """Read and check a manifest and the files that it names."""
     path = directory / FILE
-    kept = directory.with_name(f".{directory.name}{REPLACED}")
+    kept = set_aside(directory)
     if kept.is_dir() and not directory.exists():
         raise ModelError(f"{directory}: the model is not here, since its replacement was interrupted; it is in {kept}")
     if not directory.is_dir():
@@ -187,8 +187,15 @@ def _checked(directory: Path) -> Manifest:
     if manifest.checksum != checksum:
         raise ModelError(f"{path}: edited since the model was saved")
     _check_files(directory, manifest.files)
-    _refuse_others(directory, manifest.files)
+    # What is not checked is not to be read.
+    for other in files_not_named(directory, manifest.files):
+        raise ModelError(f"{other}: not part of the model (its manifest does not name it): move it away")
     return manifest
+
+
+def set_aside(directory: Path) -> Path:
+    """Return where a model stands while it is replaced."""
+    return directory.with_name(f".{directory.name}{REPLACED}")
 
 
 def listed_files(directory: Path) -> frozenset[str]:
@@ -245,15 +252,13 @@ def _check_files(directory: Path, expected: Mapping[str, Any]) -> None:
             raise ModelError(f"{path}: truncated or edited since the model was saved{hint}")
 
 
-def _refuse_others(directory: Path, expected: Mapping[str, Any]) -> None:
-    """Raise ModelError for a file that the manifest does not name: what is not checked is not to be read.
+def files_not_named(directory: Path, named: Iterable[str]) -> list[Path]:
+    """Return what a model's folder has beside the named files, in order.
 
     Hidden files, such as those of file managers, are ignored: no part of a model has such a name.
     """
-    allowed = {FILE, SIGNATURE, PRIVATE, *expected}
-    for path in sorted(directory.iterdir()):
-        if path.name not in allowed and not path.name.startswith("."):
-            raise ModelError(f"{path}: not part of the model (its manifest does not name it): move it away")
+    own = {FILE, SIGNATURE, PRIVATE, *named}
+    return sorted(path for path in directory.iterdir() if path.name not in own and not path.name.startswith("."))
 
 
 # The folder `private` of a model directory, only for training; an exported model lacks it.

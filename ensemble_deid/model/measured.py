@@ -18,7 +18,7 @@ import numpy as np
 from ensemble_deid.arrays import Int64s
 from ensemble_deid.errors import ModelError
 from ensemble_deid.evaluation.curve import CURVE_VIEWS, Curve, OperatingPoint, just_below
-from ensemble_deid.evaluation.operating_points import CHOSEN, OUT_OF_FOLD, target_text, threshold_from_record
+from ensemble_deid.evaluation.operating_points import OUT_OF_FOLD, ChosenThreshold, chosen_threshold, target_text
 from ensemble_deid.evaluation.pairs import EvaluationError
 from ensemble_deid.model.additions import changes_since, changes_since_training, listed
 from ensemble_deid.model.manifest import Manifest
@@ -183,14 +183,11 @@ def measured_at(manifest: Manifest, threshold: float, *, submodels: Sequence[str
     ModelError where the curve is damaged.
     """
     whole = set(submodels) == set(manifest.config.get("submodels", ()))
-    if whole:
-        record = manifest.figures.get(CHOSEN)
-        chosen = None if record is None else threshold_from_record(record)
-        known = chosen is not None and chosen.notes != OUT_OF_FOLD and chosen.threshold == threshold
-        if known and chosen is not None and chosen.chosen_at is not None:
-            notes = f"the {chosen.notes.count} notes that this threshold was chosen on"
-            changes = changes_since(manifest, manifest.figures.get(CHOSEN_WITH, {}), submodels)
-            return _of_point(chosen.chosen_at, notes, changes)
+    chosen = chosen_threshold(manifest.figures) if whole else None
+    if chosen is not None and chosen.notes != OUT_OF_FOLD and chosen.threshold == threshold and chosen.chosen_at:
+        notes = f"the {chosen.notes.count} notes that this threshold was chosen on"
+        changes = changes_since(manifest, manifest.figures.get(CHOSEN_WITH, {}), submodels)
+        return _of_point(chosen.chosen_at, notes, changes)
     stored = out_of_fold(manifest, submodels)
     changes = changes_since_training(manifest, submodels)
     points: Mapping[str, Any] = manifest.choices.get("operating_point", {}).get("points", {}) if whole else {}
@@ -210,27 +207,24 @@ def _of_point(point: OperatingPoint, notes: str, changes: Sequence[str]) -> Meas
 def threshold_text(model: Path, manifest: Manifest) -> str:
     """Say what a model's threshold is and how it was chosen."""
     submodels = manifest.config.get("submodels", ())
-    record = manifest.figures.get(CHOSEN)
-    if record is None or threshold_from_record(record).notes == OUT_OF_FOLD:
+    chosen = chosen_threshold(manifest.figures)
+    if chosen is None or chosen.notes == OUT_OF_FOLD:
         changes = changes_since_training(manifest, submodels)
     else:
         changes = changes_since(manifest, manifest.figures.get(CHOSEN_WITH, {}), submodels)
     since = f"; the model's {listed(changes)} changed since" if changes else ""
-    return _choice(model, manifest) + since
+    return f"{four_digits(Stacker.load(model).threshold)}{_choice(manifest, chosen)}{since}"
 
 
-def _choice(model: Path, manifest: Manifest) -> str:
-    threshold = Stacker.load(model).threshold
-    record = manifest.figures.get(CHOSEN)
-    if record is not None:
-        chosen = threshold_from_record(record)
+def _choice(manifest: Manifest, chosen: ChosenThreshold | None) -> str:
+    if chosen is not None:
         notes = "the training notes, out of fold," if chosen.notes == OUT_OF_FOLD else f"{chosen.notes.count} notes"
-        text = f"{four_digits(threshold)}, chosen on {notes} for {target_text(chosen.rule, chosen.wanted)}"
+        text = f", chosen on {notes} for {target_text(chosen.rule, chosen.wanted)}"
         overlap = manifest.choices.get("overlap_of_threshold")
         return f"{text}; {overlap} of these were training notes" if overlap else text
     choice = manifest.choices.get("operating_point")
     if not isinstance(choice, dict):
-        return f"{four_digits(threshold)}, as training left it"
+        return ", as training left it"
     how = {
         "f1": "the best strict F1 by cross-validation on the training notes",
         "recall": "the highest token recall at up to "
@@ -238,7 +232,7 @@ def _choice(model: Path, manifest: Manifest) -> str:
         "training notes",
         "given": "given in the configuration",
     }
-    return f"{four_digits(threshold)}: {how.get(str(choice.get('frozen')), 'as training left it')}"
+    return f": {how.get(str(choice.get('frozen')), 'as training left it')}"
 
 
 def languages_of_training(manifest: Manifest) -> tuple[str, ...]:

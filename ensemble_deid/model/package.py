@@ -18,7 +18,7 @@ from ensemble_deid.errors import ConfigError, ModelError, RuleError
 from ensemble_deid.evaluation.operating_points import (
     CHOSEN,
     KnownNotes,
-    threshold_from_record,
+    chosen_threshold,
     threshold_to_record,
     without_digests,
 )
@@ -230,7 +230,7 @@ def _knowing(notes: Sequence[Document], manifest: Manifest) -> Manifest:
     if not seen.salt:
         seen = SeenNotes.of([], seed=manifest.config["seed"])
     figures = dict(manifest.figures)
-    chosen = threshold_from_record(figures[CHOSEN]) if CHOSEN in figures else None
+    chosen = chosen_threshold(figures)
     of_threshold = chosen is not None and chosen.notes.count == len(notes)
     if of == manifest.fingerprint:
         seen = seen.and_also(texts, seed=manifest.config["seed"])

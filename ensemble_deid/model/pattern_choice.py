@@ -1,6 +1,6 @@
 """Which pattern set a corpus gets, by its language and its labels, and why: said before training, kept in the model."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -110,16 +110,18 @@ def _fit(
     patterns: PatternSet, labels: Sequence[str], label_map: LabelMap | None
 ) -> tuple[PatternSet, Mapping[str, str]]:
     """Return the patterns that find one of the labels, under these labels, and patterns' label -> corpus's label."""
-    translate: Callable[[str], str | None] = lambda label: label  # noqa: E731 (the identity, as a default)
-    if label_map is not None:
-        translate = _translate(patterns, label_map).get
-    wanted = set(labels)
-    mapping = {label: new for label in sorted(patterns.labels) if (new := translate(label)) in wanted and new}
+    translated = _translate(patterns, label_map)
+    mapping = {label: new for label, new in translated.items() if new is not None and new in labels}
     return patterns.relabelled(mapping.get), mapping
 
 
-def _translate(patterns: PatternSet, label_map: LabelMap) -> dict[str, str | None]:
-    """Translate all labels of a set. Raises ConfigError that names every label which the map does not list."""
+def _translate(patterns: PatternSet, label_map: LabelMap | None) -> dict[str, str | None]:
+    """Translate all labels of a set, without a map to themselves.
+
+    Raises ConfigError that names every label which the map does not list.
+    """
+    if label_map is None:
+        return {label: label for label in sorted(patterns.labels)}
     found: dict[str, str | None] = {}
     unlisted = []
     for label in sorted(patterns.labels):

@@ -16,10 +16,10 @@ however common it is: which of the two corpora it comes from is by lot (a permut
 
 import json
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -65,35 +65,6 @@ class ScanRow:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
-class _Index:
-    """All strings to search for by their last run."""
-
-    by_last: Mapping[str, tuple[Runs, ...]] = field(repr=False)
-    longest: int
-
-    @classmethod
-    def of(cls, strings: Iterable[Runs]) -> "_Index":
-        by_last: dict[str, list[Runs]] = defaultdict(list)
-        longest = 1
-        for runs in sorted(set(strings)):
-            by_last[runs[-1]].append(runs)
-            longest = max(longest, len(runs))
-        return cls({last: tuple(found) for last, found in by_last.items()}, longest)
-
-    def found_in(self, text: str) -> set[Runs]:
-        found: set[Runs] = set()
-        recent: list[str] = []
-        for match in _RUN.finditer(text):
-            recent.append(match[0])
-            if len(recent) > 4096:
-                del recent[: -self.longest]
-            for runs in self.by_last.get(match[0], ()):
-                if len(runs) == 1 or tuple(recent[-len(runs) :]) == runs:
-                    found.add(runs)
-        return found
-
-
 def scan_model(
     model: Path, documents: Sequence[Document], control: Sequence[Document] | None = None
 ) -> tuple[ScanRow, ...]:
@@ -110,9 +81,11 @@ def scan_model(
     strings, others = _strings(documents), _strings(control)
     own, other = _without(strings, others), _without(others, strings)
     singles = {unit: _of_one_patient(own, unit) | _of_one_patient(other, unit) for unit in UNITS}
-    index = _Index.of(runs for side in (own, other) for strings in side.values() for runs in strings)
+    by_last: dict[str, set[Runs]] = defaultdict(set)
+    for runs in (runs for side in (own, other) for strings in side.values() for runs in strings):
+        by_last[runs[-1]].add(runs)
     files = (path for path in sorted(model.rglob("*")) if path.is_file())
-    by_file = {path.relative_to(model).as_posix(): index.found_in(file_text(path)) for path in files}
+    by_file = {path.relative_to(model).as_posix(): _found(by_last, file_text(path)) for path in files}
     by_file[ALL_FILES] = set().union(*by_file.values())
     keys = sorted({*own, *other}, key=lambda key: (UNITS.index(key[0]), key[1] != ALL_LABELS, key[1]))
     return tuple(
@@ -120,6 +93,18 @@ def scan_model(
         for file, found in by_file.items()
         for key in keys
     )
+
+
+def _found(by_last: Mapping[str, Set[Runs]], text: str) -> set[Runs]:
+    """Return those of the strings, which are given by their last run, that are in a text."""
+    found: set[Runs] = set()
+    recent: deque[str] = deque(maxlen=max((len(runs) for strings in by_last.values() for runs in strings), default=1))
+    for match in _RUN.finditer(text):
+        recent.append(match[0])
+        for runs in by_last.get(match[0], ()):
+            if len(runs) == 1 or tuple(recent)[-len(runs) :] == runs:
+                found.add(runs)
+    return found
 
 
 def file_text(path: Path) -> str:

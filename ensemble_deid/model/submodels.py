@@ -4,7 +4,7 @@ Here, too, a submodel becomes what the configuration makes of it: one model for 
 reads lower case (`uncased`), or both. Whatever trains, loads or compresses submodels does it through these functions.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -50,12 +50,6 @@ def submodel_class(name: str) -> type[TrainableTagger]:
     module, _, attribute = BY_NAME[name].class_path.partition(":")
     found: type[TrainableTagger] = getattr(import_module(module), attribute)
     return found
-
-
-def refuse_unknown(name: str | None, known: Iterable[str]) -> None:
-    """Raise ConfigError if a submodel is requested (not None) that the model does not have."""
-    if name is not None and name not in known:
-        raise ConfigError(f"this model has no submodel {name!r}; it has: {', '.join(known)}")
 
 
 def fit_submodel(

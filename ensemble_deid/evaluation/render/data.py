@@ -3,8 +3,6 @@
 Undefined is null, and empty in CSV. No key holds note text or note ids.
 """
 
-import csv
-import io
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -16,6 +14,7 @@ from ensemble_deid.evaluation.evaluate import Estimate, Evaluation, Macro
 from ensemble_deid.evaluation.leaks import LeakView
 from ensemble_deid.evaluation.official import OfficialScores, to_official_json
 from ensemble_deid.evaluation.operating_points import OperatingPoints
+from ensemble_deid.evaluation.render.results import csv_text
 from ensemble_deid.note.counts import Counts
 
 Json = dict[str, Any]
@@ -163,11 +162,7 @@ _Line = tuple[str, str, str, str, str, Any, Any, Any]
 
 def long_table(data: Json) -> str:
     """Return an evaluation, a comparison or an agreement as CSV; the first five columns tell a figure."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    writer.writerows(_lines(data))
-    return stream.getvalue()
+    return csv_text([COLUMNS, *_lines(data)])
 
 
 def _lines(data: Json) -> Iterator[_Line]:

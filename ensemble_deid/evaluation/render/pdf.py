@@ -49,20 +49,22 @@ def pdf_of(title: str, parts: Sequence[str | Heading | Table]) -> bytes:
 def _lines(part: str | Heading | Table) -> Iterator[_Line]:
     if isinstance(part, Table):
         yield from _table(part)
-        return
-    bold = isinstance(part, Heading)
-    size = _HEADING_SIZE if bold else _SIZE
-    for number, line in enumerate(_wrapped(part, _WIDTH - 2 * _MARGIN, size * (_BOLD if bold else 1))):
-        before = 0.0 if number else _GAP * (2 if bold else 1)
-        yield _Line(((0.0, line),), size=size, bold=bold, before=before, together=bold)
+    elif isinstance(part, Heading):
+        yield from _paragraph(part, size=_HEADING_SIZE, bold=True, before=2 * _GAP)
+    else:
+        yield from _paragraph(part)
+
+
+def _paragraph(text: str, *, size: float = _SIZE, bold: bool = False, before: float = _GAP) -> Iterator[_Line]:
+    for number, line in enumerate(_wrapped(text, _WIDTH - 2 * _MARGIN, size * (_BOLD if bold else 1))):
+        yield _Line(((0.0, line),), size=size, bold=bold, before=0.0 if number else before, together=bold)
 
 
 def _table(table: Table) -> Iterator[_Line]:
     rows = [table.columns, *table.rows]
     widths = _column_widths(rows)
     if table.caption:
-        for number, line in enumerate(_wrapped(table.caption, _WIDTH - 2 * _MARGIN, _SIZE * _BOLD)):
-            yield _Line(((0.0, line),), bold=True, before=0.0 if number else _GAP, together=True)
+        yield from _paragraph(table.caption, bold=True)
     lefts = [sum(widths[:column]) for column in range(len(widths))]
     for number, row in enumerate(rows):
         if not number and not any(row):

@@ -49,9 +49,7 @@ class Table:
         return "\n".join([self.caption, *ruled] if self.caption else ruled)
 
     def to_csv(self) -> str:
-        stream = io.StringIO()
-        csv.writer(stream, lineterminator="\n").writerows([self.columns, *self.rows])
-        return stream.getvalue()
+        return csv_text([self.columns, *self.rows])
 
     def to_markdown(self) -> str:
         """Return the caption and a Markdown table, numbers to the right as in LaTeX."""
@@ -84,6 +82,12 @@ class Table:
             for first, *rest in self.rows
         ]
         return element("table", element("caption", self.caption), element("thead", head), element("tbody", *body))
+
+
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows(rows)
+    return stream.getvalue()
 
 
 def _latex(cell: str) -> str:

@@ -160,12 +160,8 @@ def _card(number: int, error: Error, pair: Pair, votes: Votes, openable: Mapping
 
 
 def _what(error: Error) -> str:
-    if error.gold is None or error.system is None:
-        span = error.gold or error.system
-        return "" if span is None else span.label
-    if error.gold.label == error.system.label:
-        return error.gold.label
-    return f"{error.gold.label} taken for {error.system.label}"
+    labels = dict.fromkeys(span.label for span in (error.gold, error.system) if span is not None)
+    return " taken for ".join(labels)
 
 
 def _vote_list(votes: Votes, document_id: str, start: int, end: int) -> Html | None:

@@ -83,11 +83,9 @@ def _confusion_cells(
     cells: list[Html] = []
     for system in ends:
         n = counts.get((gold, system), 0)
-        if gold == system:
-            cells.append(element("td", f"{n:,}" if n else "", class_="right"))
-        else:
-            shade = f"background:rgba(var(--heat),{0.12 + 0.5 * n / most:.2f})" if n else None
-            cells.append(element("td", f"{n:,}" if n else "", class_="wrong", style=shade))
+        right = gold == system
+        shade = f"background:rgba(var(--heat),{0.12 + 0.5 * n / most:.2f})" if n and not right else None
+        cells.append(element("td", f"{n:,}" if n else "", class_="right" if right else "wrong", style=shade))
     return cells
 
 

@@ -8,12 +8,12 @@ from importlib.resources import files
 from typing import Literal
 
 from ensemble_deid.evaluation.bootstrap import LEVEL, RESAMPLES
-from ensemble_deid.evaluation.curve import Curve, has_scores, trace_curve
+from ensemble_deid.evaluation.curve import has_scores, trace_curve
 from ensemble_deid.evaluation.error_list import ErrorList, list_errors
-from ensemble_deid.evaluation.evaluate import Evaluation, evaluate
+from ensemble_deid.evaluation.evaluate import evaluate
 from ensemble_deid.evaluation.leaks import KIND_KEY
 from ensemble_deid.evaluation.operating_points import OperatingPoints
-from ensemble_deid.evaluation.pairs import Pair, keep_labels, pair_documents, select_labels
+from ensemble_deid.evaluation.pairs import Pair, keep_gold_labels, keep_labels, pair_documents, select_labels
 from ensemble_deid.evaluation.render.html.curves import curve_section
 from ensemble_deid.evaluation.render.html.errors import error_section, words_section
 from ensemble_deid.evaluation.render.html.front import front_section, leak_section, summary_section
@@ -28,7 +28,7 @@ from ensemble_deid.evaluation.render.html.markup import (
     section,
     whole_page,
 )
-from ensemble_deid.evaluation.subgroups import Subgroups, measure_subgroups
+from ensemble_deid.evaluation.subgroups import measure_subgroups
 from ensemble_deid.evaluation.views import VIEWS
 from ensemble_deid.note.document import Document
 
@@ -93,15 +93,20 @@ def render_report(
     """
     include_text = include_text and part != "summary"
     result = evaluate(gold, system, labels=labels, kind_key=kind_key, resamples=resamples, level=level, seed=seed)
-    pairs = pair_documents(gold, system)
-    subgroups = _subgroups(pairs, result, kind_key=kind_key, seen=seen, name_lists=name_lists)
+    pairs = in_groups = pair_documents(gold, system)
+    candidates = system if scored is None else scored
     if result.labels is not None:
-        pairs = keep_labels(pairs, frozenset(result.labels))
+        chosen = frozenset(result.labels)
+        pairs, in_groups = keep_labels(pairs, chosen), keep_gold_labels(pairs, chosen)
+        candidates = select_labels(candidates, chosen)
+    subgroups = measure_subgroups(
+        in_groups, resampling=result.resampling, kind_key=kind_key, seen=seen, name_lists=name_lists
+    )
     golds, systems = [pair.gold for pair in pairs], [pair.system for pair in pairs]
     by_id = {pair.id: pair for pair in pairs}
     errors = list_errors(golds, systems, kind_key=kind_key)
     held = _held_notes(errors, by_id) if include_text else {}
-    curve = _curve(golds, systems if scored is None else scored, labels=result.labels, view=curve_view)
+    curve = trace_curve(golds, candidates, view=curve_view) if has_scores(candidates) else None
     spans_by_model = {model: {note.id: note.spans for note in notes} for model, notes in (votes or {}).items()}
     sections = {
         "front": front_section(facts, result, subgroups) if facts else None,
@@ -118,30 +123,6 @@ def render_report(
     shown = {name: html for name in _PARTS[part] if (html := sections[name]) is not None}
     dialog = _dialog(held, by_id) if held else None
     return _page(title, shown, dialog, warnings=warnings, include_text=include_text)
-
-
-def _subgroups(
-    pairs: Sequence[Pair],
-    result: Evaluation,
-    *,
-    kind_key: str,
-    seen: Set[str] | None,
-    name_lists: Mapping[str, Set[str]] | None,
-) -> Subgroups:
-    """Measure the groups of the chosen labels; what hides gold PHI counts under any label."""
-    if result.labels is not None:
-        golds = select_labels((pair.gold for pair in pairs), frozenset(result.labels))
-        pairs = [Pair(gold, pair.system) for gold, pair in zip(golds, pairs, strict=True)]
-    return measure_subgroups(pairs, resampling=result.resampling, kind_key=kind_key, seen=seen, name_lists=name_lists)
-
-
-def _curve(
-    golds: Sequence[Document], candidates: Sequence[Document], *, labels: Sequence[str] | None, view: str
-) -> Curve | None:
-    """Return the curve over all the scores there are; None where the system gives none."""
-    if labels is not None:
-        candidates = select_labels(candidates, frozenset(labels))
-    return trace_curve(golds, candidates, view=view) if has_scores(candidates) else None
 
 
 def _page(
