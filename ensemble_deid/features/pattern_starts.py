@@ -1,14 +1,16 @@
 """Where in a text a pattern can begin to match: elsewhere it need not be tried.
 
-The first characters of what a regex matches are read from its parse by Python's `re`. They are a superset: what `re`
-and `regex` take differently, and any character beyond ASCII, always counts as one. A regex that `re` cannot parse, or
-that can match nothing, is tried everywhere.
+The first characters of what a regex matches are read from its parse by Python's `re`, and its need: one of these
+characters comes, after only those. They are supersets: what `re` and `regex` take differently, and any character
+beyond ASCII, always counts as one. A regex that `re` cannot parse, or that can match nothing, is tried everywhere.
 """
 
 import re
 import warnings
 import zlib
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
 from re import _constants as op  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
@@ -20,7 +22,9 @@ from ensemble_deid.arrays import Flags
 
 Beginning = tuple[int, ...]
 """Sets of characters, as bits: of the one before the match, then of its first ones; after the last any may follow."""
-FORMAT = 2
+Need = tuple[int, int]
+"""Sets of characters: from where a match begins, only those of the first come before one of the second."""
+FORMAT = 3
 """To be raised when `beginnings` gives something else."""
 _LENGTH = 5
 _MOST = 400
@@ -46,6 +50,7 @@ _LINE_START = {True: 1 << 10 | _OTHER, False: _OTHER}
 # So are octal numbers, which blanks end for `re` alone, and white space that only `regex` leaves out where verbose.
 _OF_REGEX = re.compile(r"\{(?!\d*,?\d*\})|\[\^?\[|\[:[^\]]*:\]|\\0|[^\S \t\n\r\v\f]")
 
+_Parts = Sequence[Any]
 _Sets = tuple[int, int]
 """The characters that an item surely matches, and all that it can match."""
 
@@ -81,7 +86,9 @@ def beginnings(source: str, flags: int) -> bytes:
         return b""
     walk = _Walk()
     walk.done |= walk.sequence(tree, tree.state.flags, {(_ALL, _ALL)})
-    return zlib.compress(b"".join(np.packbits(_pairs(walk.done, place)).tobytes() for place in range(_LENGTH)))
+    need = [part >> code & 1 > 0 for part in _need(tree, tree.state.flags, 0)[1] for code in range(_SYMBOLS)]
+    found = np.concatenate([*(_pairs(walk.done, place) for place in range(_LENGTH)), need])
+    return zlib.compress(np.packbits(found).tobytes())
 
 
 class _Walk:
@@ -105,16 +112,9 @@ class _Walk:
     def _item(self, kind: Any, value: Any, flags: int, opened: set[Beginning]) -> set[Beginning]:
         if (sets := _sets(kind, value, flags)) is not None:
             return self._character(sets[1], opened)
-        if kind is op.SUBPATTERN:
-            _, added, removed, items = value
-            return self.sequence(items, (flags | added) & ~removed, opened)
-        if kind is op.ATOMIC_GROUP:
-            return self.sequence(value, flags, opened)
-        if kind is op.BRANCH:
-            return {one for items in value[1] for one in self.sequence(items, flags, opened)}
-        if kind in (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT):
-            least, most, items = value
-            return self._repeat(least, most, items, flags, opened)
+        parts, inside, least, most = _parts(kind, value, flags)
+        if parts:
+            return self._repeat(parts, inside, least, most, opened)
         if kind in (op.ASSERT, op.ASSERT_NOT):
             direction, items = value
             return _after(_behind(kind, direction, items, flags), opened)
@@ -133,14 +133,50 @@ class _Walk:
         self.done |= {one for one in longer if len(one) > _LENGTH}
         return {(*one, _ALL) for one in longer if len(one) <= _LENGTH}
 
-    def _repeat(self, least: int, most: int, items: Any, flags: int, opened: set[Beginning]) -> set[Beginning]:
+    def _repeat(self, parts: _Parts, flags: int, least: int, most: int, opened: set[Beginning]) -> set[Beginning]:
         found: set[Beginning] = set()
         least = min(least, _LENGTH)
         for times in range(min(int(most), least + _LENGTH) + 1):
+            if times:
+                opened = {one for items in parts for one in self.sequence(items, flags, opened)}
             if times >= least:
                 found |= opened
-            opened = self.sequence(items, flags, opened)
         return found
+
+
+def _parts(kind: Any, value: Any, flags: int) -> tuple[_Parts, int, int, int]:
+    """Return the sequences of which an item matches one, if any, their flags, and how often at least and at most."""
+    if kind is op.SUBPATTERN:
+        return value[3:], (flags | value[1]) & ~value[2], 1, 1
+    if kind in (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT):
+        return value[2:], flags, value[0], value[1]
+    return value[1] if kind is op.BRANCH else (value,) if kind is op.ATOMIC_GROUP else (), flags, 1, 1
+
+
+def _need(items: Iterable[tuple[Any, Any]], flags: int, passed: int) -> tuple[int, Need]:
+    """Return all characters of what the items match and of those `passed` before, and the most telling need."""
+    best = _ALL, _ALL
+    for kind, value in items:
+        parts, inside, least, _ = _parts(kind, value, flags)
+        looks = kind in (op.AT, op.ASSERT, op.ASSERT_NOT)
+        if kind is op.ASSERT and value[0] > 0:
+            parts = value[1:]
+        found = [_need(part, inside, passed) for part in parts]
+        if (sets := _sets(kind, value, flags)) is not None:
+            found = [(passed | sets[1], (passed, sets[1]))]
+        if found and least:
+            before, wanted = (reduce(or_, sets) for sets in zip(*(need for _, need in found), strict=True))
+            best = min(best, (before, wanted), key=_share)
+        if not looks:
+            passed = reduce(or_, (characters for characters, _ in found)) if found else _ALL
+    return passed, best
+
+
+def _share(need: Need) -> float:
+    """Return in how much of a text a need is met, roughly; one of the first character is among the pairs, too."""
+    ends = (need[1], _ALL & ~need[0] & ~need[1])
+    met, not_met = (some.bit_count() + 5 * (some & _LOWER).bit_count() + 40 * (some >> 32 & 1) for some in ends)
+    return met / (met + not_met) if need[0] else 1.0
 
 
 def _after(before: int, opened: set[Beginning], then: int = _ALL) -> set[Beginning]:
@@ -202,20 +238,27 @@ class StartTable:
     def __init__(self, patterns: Sequence[bytes]) -> None:
         self._known = [number for number, found in enumerate(patterns) if found]
         self._size = len(patterns)
-        # (places, pairs, words of 64 patterns)
-        self._pairs = np.zeros((_LENGTH, _SYMBOLS * _SYMBOLS, -(-len(self._known) // 64)), dtype="<u8")
+        # Of each pair at each place, then of each character of a need's two sets: the patterns, in words of 64.
+        table = np.zeros((_LENGTH * _SYMBOLS**2 + 2 * _SYMBOLS, -(-len(self._known) // 64)), dtype="<u8")
         for bit, number in enumerate(self._known):
-            able = np.frombuffer(zlib.decompress(patterns[number]), np.uint8).reshape(_LENGTH, -1)
-            flags = np.unpackbits(able, axis=1, count=_SYMBOLS * _SYMBOLS)
-            self._pairs[:, :, bit // 64] |= flags.astype(np.uint64) << np.uint64(bit % 64)
+            flags = np.unpackbits(np.frombuffer(zlib.decompress(patterns[number]), np.uint8), count=len(table))
+            table[:, bit // 64] |= flags.astype(np.uint64) << np.uint64(bit % 64)
+        self._pairs = table[: -2 * _SYMBOLS].reshape(_LENGTH, _SYMBOLS**2, -1 if self._known else 0)
+        needs = [int.from_bytes(row.tobytes(), "little") for row in table[-2 * _SYMBOLS :]]
+        self._passed, self._wanted = needs[:_SYMBOLS], needs[_SYMBOLS:]
 
     def starts(self, text: str) -> list[list[int] | None]:
         """Return for each pattern where it can begin in the text; None where it is to be tried everywhere."""
         codes = np.full(len(text) + _LENGTH + 1, _SYMBOLS - 1)
         codes[1 : len(text) + 1] = np.minimum(np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4"), 128)
         pairs = codes[:-1] * _SYMBOLS + codes[1:]
-        able = self._pairs[0][pairs[: len(text)]]
-        for place in range(1, _LENGTH):
+        words, rows, met = self._pairs.shape[2], bytearray(), 0
+        # From the end of the text on: a need is met here, or further on and this may come before.
+        for code in codes[len(text) : 0 : -1].tolist():
+            met = self._wanted[code] | self._passed[code] & met
+            rows += met.to_bytes(8 * words, "little")
+        able = np.frombuffer(rows, "<u8").reshape(len(text), words)[::-1]
+        for place in range(_LENGTH):
             able &= self._pairs[place][pairs[place : place + len(text)]]
         some = np.flatnonzero(able.any(axis=1))
         flags = np.unpackbits(able[some].view(np.uint8), axis=1, count=len(self._known), bitorder="little")

@@ -176,6 +176,8 @@ def find_all(patterns: PatternSet, document: Document) -> list[Span]:
     limit = TimeLimit(_SECONDS + _SECONDS_PER_CHARACTER * len(document.text))
     spans = []
     for pattern, starts in zip(patterns.patterns, patterns.starts.starts(document.text), strict=True):
+        if starts == []:
+            continue
         try:
             places = pattern.matches(document.text, limit=limit, starts=starts)
         except TimeoutError:
