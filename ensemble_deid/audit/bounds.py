@@ -8,7 +8,6 @@ with a probability of at most 1 in 20 (Ville 1939). Bets of several sizes share 
 Ramdas 2024, JRSS B 86:1, "grid Kelly", one-sided).
 """
 
-from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -171,4 +170,7 @@ def _fewest(bound: float, confidence: float, least: int, upper: Callable[[int], 
     low, high = least, max(1, least)
     while upper(high) > bound:
         low, high = high, 2 * high
-    return bisect_left(range(high), True, max(1, low), key=lambda n: upper(n) <= bound)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if upper(middle) <= bound else (middle, high)
+    return high

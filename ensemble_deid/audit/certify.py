@@ -8,7 +8,6 @@ the p value of Hoeffding and Bentkus). Both hold for units that come as those of
 """
 
 import json
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -160,5 +159,8 @@ def _promise(
         high *= 2
         if high > _MOST_UNITS:
             return Promise(None, None, None)
-    enough = bisect_left(range(high), True, high // 2, key=lambda n: kept(n, loss))
-    return Promise(None, None, enough - units)
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if kept(middle, loss) else (middle, high)
+    return Promise(None, None, high - units)

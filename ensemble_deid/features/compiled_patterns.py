@@ -1,7 +1,8 @@
 """A cache of compiled patterns: compiling a model's takes a second, reading them a few milliseconds.
 
-Like Python's own compiled modules, an entry depends only on the source and the versions of Python and the library; it
-holds nothing of a note. If the cache cannot be written, or its file belongs to another user, patterns are compiled.
+An entry belongs to a pattern file's text, the versions of Python and the library, and the code that turns the one into
+regexes; it holds nothing of a note. If the cache cannot be written, or its file belongs to another user, patterns are
+compiled.
 """
 
 import base64
@@ -19,11 +20,11 @@ import regex
 from regex import _regex
 
 from ensemble_deid.atomic import write_bytes_atomically
-from ensemble_deid.features.pattern_starts import FORMAT
 from ensemble_deid.parsing import strict_json
 
 Compiled = dict[str, tuple[regex.Pattern[str], bytes]]
 """Name of a pattern -> compiled regex, and its `beginnings`."""
+_CODE = ("compiled_patterns.py", "patterns.py", "pattern_starts.py", "shared_words.py", "../note/folding.py")
 
 
 def cache_directory() -> Path:
@@ -32,7 +33,7 @@ def cache_directory() -> Path:
 
 
 def read_compiled(source: str) -> Compiled:
-    """Return the cached regexes for the text of a pattern file: of all patterns, or none."""
+    """Return the cached regexes of all patterns of a file with this text; none where any is missing."""
     try:
         path = _path(source)
         status = path.stat()
@@ -60,8 +61,9 @@ def keep_compiled(source: str, compiled: Compiled) -> None:
 
 
 def _path(source: str) -> Path:
-    content = f"by name\0{FORMAT}\0{sys.version_info[:2]}\0{regex.__version__}\0{source}"
-    named = hashlib.sha256(content.encode()).hexdigest()
+    code = [(Path(__file__).parent / name).read_bytes() for name in _CODE]
+    versions = f"{sys.version_info[:2]} {regex.__version__}\0{source}".encode()
+    named = hashlib.sha256(b"\0".join([*code, versions])).hexdigest()
     return cache_directory() / f"patterns-{named[:32]}.json"
 
 

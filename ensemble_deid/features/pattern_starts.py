@@ -1,8 +1,9 @@
 """Where in a text a pattern can begin to match: elsewhere it need not be tried.
 
-The first characters of what a regex matches are read from its parse by Python's `re`, and its need: one of these
-characters comes, after only those. They are supersets: what `re` and `regex` take differently, and any character
-beyond ASCII, always counts as one. A regex that `re` cannot parse, or that can match nothing, is tried everywhere.
+The first characters of what a regex matches are read from its parse by Python's `re`, and what it needs further on: a
+character of one set, with only characters of another before it. The sets are supersets: what `re` and `regex` take
+differently, and any character beyond ASCII, is always in them. A regex that `re` cannot parse, or that can match
+nothing, is tried everywhere.
 """
 
 import re
@@ -24,8 +25,6 @@ Beginning = tuple[int, ...]
 """Sets of characters, as bits: of the one before the match, then of its first ones; after the last any may follow."""
 Need = tuple[int, int]
 """Sets of characters: from where a match begins, only those of the first come before one of the second."""
-FORMAT = 3
-"""To be raised when `beginnings` gives something else."""
 _LENGTH = 5
 _MOST = 400
 _SYMBOLS = 129

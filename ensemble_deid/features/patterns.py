@@ -212,6 +212,7 @@ def parse_patterns(source: str, *, path: str = "<patterns>", keep: bool = False)
     if not isinstance(tables, list) or not tables:
         raise RuleError(f"{path}: there is no [[pattern]] table")
     compiled = read_compiled(source) if keep else {}
+    # An entry of the cache is whole: without `words`, a pattern that it lacks would be refused.
     is_new, length = not compiled, 0
     words = _read_words(content.get("words", {}), path) if is_new else {}
     patterns: list[Pattern] = []

@@ -3,7 +3,7 @@
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import chain, groupby, islice, tee
+from itertools import chain, groupby
 from typing import Any
 
 from ensemble_deid.corpora.records import Record
@@ -28,14 +28,22 @@ def read_batches(batches: Iterable[Any], model: Deidentifier, columns: Columns, 
     Rows are read independently, so they can be spread in any way; there a patient's notes are processed together.
     """
     pa = pyarrow()
-    kept, read = tee(batches)
-    found = _found((record for batch in read for record in records_of(batch, columns, first=1)), model, options)
-    for batch in kept:
-        rows = list(islice(found, len(batch)))
-        owners = pa.array([_owner(record)[1] for record, _ in rows], type=pa.string())
-        notes = pa.array([_encoded(record, note) for record, note in rows], type=pa.string())
-        schema = batch.schema.append(pa.field(OWNER, pa.string())).append(pa.field(FOUND, pa.string()))
-        yield pa.RecordBatch.from_arrays([*batch.columns, owners, notes], schema=schema)
+    waiting: deque[Any] = deque()
+    owners: deque[str] = deque()
+    found: deque[str] = deque()
+
+    def records() -> Iterator[Record]:
+        for batch in batches:
+            waiting.append(batch)
+            yield from records_of(batch, columns, first=1)
+
+    for record, note in _found(records(), model, options):
+        owners.append(_owner(record)[1])
+        found.append(_encoded(record, note))
+        while waiting and len(found) >= len(waiting[0]):
+            yield _with_read(pa, waiting.popleft(), owners, found)
+    while waiting:
+        yield _with_read(pa, waiting.popleft(), owners, found)
 
 
 def _without_read(batch: Any, read: deque[str] | None) -> Any:
@@ -44,6 +52,12 @@ def _without_read(batch: Any, read: deque[str] | None) -> Any:
         return batch
     read.extend(batch.column(FOUND).to_pylist())
     return batch.select([name for name in batch.schema.names if name not in (OWNER, FOUND)])
+
+
+def _with_read(pa: Any, batch: Any, owners: deque[str], found: deque[str]) -> Any:
+    new = [pa.array([column.popleft() for _ in range(len(batch))], type=pa.string()) for column in (owners, found)]
+    schema = batch.schema.append(pa.field(OWNER, pa.string())).append(pa.field(FOUND, pa.string()))
+    return pa.RecordBatch.from_arrays([*batch.columns, *new], schema=schema)
 
 
 def _encoded(record: Record, note: Note) -> str:
@@ -108,9 +122,15 @@ def deidentified_batches(
 
 
 def _found(records: Iterator[Record], model: Deidentifier, options: RunOptions) -> Iterator[tuple[Record, Note]]:
-    kept, read = tee(records)
-    chunks = model.read_notes((record.note for record in read), options)
-    return zip(kept, chain.from_iterable(chunks), strict=True)
+    waiting: deque[Record] = deque()
+
+    def notes() -> Iterator[Note]:
+        for record in records:
+            waiting.append(record)
+            yield record.note
+
+    for note in chain.from_iterable(model.read_notes(notes(), options)):
+        yield waiting.popleft(), note
 
 
 def _rewritten(found: list[tuple[Record, Note]], rows: RowPass) -> Iterator[tuple[Record, Rewritten]]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import tee
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -57,9 +56,15 @@ class TokenClassifier:
         return list(found) if isinstance(inputs, list) else found
 
     def _entities(self, texts: Iterable[str]) -> Iterator[list[Entity]]:
-        kept, read = tee(texts)
-        documents = (Document(f"inputs[{number}]", text) for number, text in enumerate(read))
-        for text, result in zip(kept, self.model.process(documents, self.options), strict=True):
+        waiting: list[str] = []
+
+        def documents() -> Iterator[Document]:
+            for number, text in enumerate(texts):
+                waiting.append(text)
+                yield Document(f"inputs[{number}]", text)
+
+        for result in self.model.process(documents(), self.options):
+            text = waiting.pop(0)
             if result.error is not None:
                 raise CorpusError(result.error)
             log_remark(result)

@@ -7,7 +7,6 @@ an installed model package, used by its name, is found wherever the pipeline is 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import tee
 from pathlib import Path
 from typing import Any
 
@@ -109,9 +108,15 @@ class PhiComponent:
         return handler
 
     def _marked(self, docs: Iterable[Doc], handler: ErrorHandler) -> Iterator[Doc]:
-        kept, read = tee(docs)
-        documents = (Document(f"document {number}", doc.text) for number, doc in enumerate(read))
-        for doc, result in zip(kept, self.model.process(documents, self.options), strict=True):
+        waiting: list[Doc] = []
+
+        def documents() -> Iterator[Document]:
+            for number, doc in enumerate(docs):
+                waiting.append(doc)
+                yield Document(f"document {number}", doc.text)
+
+        for result in self.model.process(documents(), self.options):
+            doc = waiting.pop(0)
             if result.error is not None:
                 handler(self.name, self, [doc], CorpusError(result.error))
             else:

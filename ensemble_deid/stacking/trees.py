@@ -36,7 +36,7 @@ _RANK, _SCORE = 0.5, 0.8
 _BOUND = 1e-4
 _PARTS = ("right", "phi")
 _ROWS, _STEPS = 256, 3
-"""Few enough rows that their ways through all trees stay in the cache; steps after which those at a leaf are let go."""
+"""Few enough rows that their ways through all trees stay in the cache; after so many steps, rows at a leaf drop out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +98,7 @@ class BoostedTrees:
             moving = np.arange(len(at))
             while len(moving):
                 for _ in range(_STEPS):
-                    node = children[2 * node + (values[first + feature[node]] > self.threshold[node])]
+                    node = children[2 * node + ~(values[first + feature[node]] <= self.threshold[node])]
                 at[moving] = node
                 on = np.flatnonzero(children[2 * node] != node)
                 node, first, moving = node[on], first[on], moving[on]

@@ -70,6 +70,7 @@ _MID_SEASON = ((4, 15), (7, 15), (10, 15), (1, 15))
 _SHORTEST, _LONGEST = 1830, 9131
 _MONTH, _SEASON_DAYS = 31, 92
 _WEEK = 7
+_MOST_READ = 1000  # strings of a patient
 _LEAP = (2, 29)
 _MONTH_YEAR, _MONTH_DAY, _DAY_MONTH, _MONTH_SHORT_YEAR, _YEAR_FIRST, _YEAR, _SHORT_YEAR, _DAY = range(11, 19)
 
@@ -149,6 +150,8 @@ class DateText:
     def _shifted(self, surface: str, year: int) -> tuple[str | None, Parts]:
         """Return the shifted string and its parts, found once: all dates are asked for several times."""
         if (surface, year) not in self._read:
+            if len(self._read) >= _MOST_READ:
+                self._read.clear()
             self._read[surface, year] = self._shift(surface, year), self._parts
         return self._read[surface, year]
 

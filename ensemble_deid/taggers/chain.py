@@ -179,16 +179,12 @@ class Marginals:
         """Return the marginal of every tag at every token, (batch, time, tags)."""
         return self.forward * self.backward
 
-    def span_probability(self, sequence: int, first: int, after: int, label: int) -> float:
-        """Return P(tags `first` to `after` spell exactly one entity of `label`) in one sequence of the batch.
-
-        The entity may open with `B-`, or with an `I-` that continues nothing; it must not go on at `after`.
-        """
-        row, low, high = np.array([[sequence], [first], [after]])
-        return float(self.span_probabilities(row, low, high, np.array([label], dtype=np.int32))[0])
-
     def span_probabilities(self, sequence: Int64s, first: Int64s, after: Int64s, label: Int32s) -> Floats:
-        """Return what `span_probability` returns, for many spans."""
+        """Return P(tags `first` to `after` spell exactly one entity of `label`) for each of many spans, (n,).
+
+        All arguments are (n,), the first being the sequence in the batch. The entity may open with `B-`, or with an
+        `I-` that continues nothing; it must not go on at `after`.
+        """
         begin, inside = TagScheme.begin(label), TagScheme.inside(label)
         moves, rows, size = self.moves, np.arange(len(first)), after - first
         enter, stay = moves[begin, inside], moves[inside, inside]
@@ -211,7 +207,8 @@ class Marginals:
         going_on = self.local[sequence, onward, inside] * self.backward[sequence, onward, inside]
         going_on *= after < self.lengths[sequence]
         total -= (tail_begin * enter + tail_inside * stay) * going_on
-        return np.clip(total, 0.0, 1.0)
+        # What is not a number counts as 0.
+        return np.fmax(np.minimum(total, 1.0), 0.0)
 
 
 def path_probability(marginals: Marginals, sequences: NDArray[np.intp], tags: Int32s) -> Floats:
