@@ -298,7 +298,11 @@ group = "day"
     assert len(read_compiled(source)) == 1
     path.chmod(0o666)
     assert read_compiled(source) == {}
+    path.chmod(0o600)
+    assert len(read_compiled(source)) == 1
     assert read_compiled(source + "# another") == {}
+    monkeypatch.setattr("ensemble_deid.features.compiled_patterns._CODE", ("patterns.py",))
+    assert read_compiled(source) == {}, "it was made by other code"
 
 
 _STARTS = (
