@@ -1,6 +1,7 @@
 """The chain's exact inference against every tagging written out."""
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from viterbi import viterbi
 
 from ensemble_deid.taggers import decoding
 from ensemble_deid.taggers.chain import LinearChain, Marginals, n_best
-from ensemble_deid.taggers.decoding import decode, spans_of
+from ensemble_deid.taggers.decoding import decode, entities_in
 
 N_LABELS = 2
 N_TAGS = 2 * N_LABELS + 1
@@ -57,6 +58,12 @@ def test_where_paths_are_equal_every_better_one_is_found(seed: int, time: int, n
     assert [score_of[path] for path in found] == [score for score in scores[0] if np.isfinite(score)]
     limit = every[min(n, len(every)) - 1][0]
     assert {tags for score, tags in every if score > limit} <= set(found)
+
+
+def spans_of(tags: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Return (first, after, label) of each entity in a sequence of tags."""
+    columns = entities_in(np.array(tags, dtype=np.int32))
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def span_probability(marginals: Marginals, first: int, after: int, label: int) -> float:
@@ -139,6 +146,7 @@ def test_a_batch_gives_each_sequence_what_it_gets_alone(
 
 def test_an_orphan_inside_tag_opens_an_entity() -> None:
     assert spans_of([0, 2, 2, 1, 4, 0, 3, 4, 2]) == [(1, 3, 0), (3, 4, 0), (4, 5, 1), (6, 8, 1), (8, 9, 0)]
+    assert spans_of([]) == spans_of([0]) == []
 
 
 def test_decoding_finds_what_an_unpruned_search_finds() -> None:

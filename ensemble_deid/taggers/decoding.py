@@ -1,6 +1,6 @@
 """From tag scores to spans: the best tagging, and the spans of the n best with their exact probabilities."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -107,7 +107,7 @@ def _candidates(
     """Return the distinct spans of taggings (paths, time), each of one of the sequences of a batch."""
     # A 0 between the paths keeps their spans apart.
     room = paths.shape[1] + 1
-    low, high, kind = _entities(np.pad(paths, ((0, 0), (0, 1))).ravel())
+    low, high, kind = entities_in(np.pad(paths, ((0, 0), (0, 1))).ravel())
     path = low // room
     found = sequences[path], low - path * room, high - path * room, kind
     sizes = len(first_rows), room, room, marginals.moves.shape[0]
@@ -117,12 +117,11 @@ def _candidates(
     return map(SequenceSpan, *(column.tolist() for column in columns))
 
 
-def spans_of(tags: Sequence[int] | Int32s) -> list[tuple[int, int, int]]:
-    """Return (first, after, label index) of the entities in a tag sequence; an `I-` with none before it opens one."""
-    return list(zip(*(column.tolist() for column in _entities(np.asarray(tags))), strict=True))
+def entities_in(tags: Int32s) -> tuple[Int64s, Int64s, Int32s]:
+    """Return where the entities in a sequence of tags begin, where they have ended, and the index of their labels.
 
-
-def _entities(tags: Int32s) -> tuple[Int64s, Int64s, Int32s]:
+    An `I-` with none before it begins one.
+    """
     label, inside = TagScheme.label_of(tags), tags > 0
     goes_on = inside[1:] & (tags[1:] == TagScheme.inside(label[:-1]))
     first = np.flatnonzero(inside & ~np.append(False, goes_on))
