@@ -1,5 +1,6 @@
 """Dates whose parts stand apart are shifted as one date, or are not understood; never part by part."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 
 import pytest
@@ -172,3 +173,14 @@ def test_dates_of_several_forms_keep_their_intervals() -> None:
 def test_the_year_style_still_shows_a_year_that_stands_apart() -> None:
     years = Replacer.from_options(styles={"DATE": "year"}, key=KEY)
     assert years.replace(marked_note("<DATE|25 Dec (2014)>")).text == "2014"
+
+
+def test_dates_asked_for_again_and_by_several_threads_are_shifted_as_alone() -> None:
+    written = [f"{day}/{month}/{year}" for year in range(1950, 1954) for month in range(1, 13) for day in range(1, 29)]
+    written += ["25 Dec (2014)", "2014"]
+    alone = [shifted(text, day_first=True) for text in written]
+    assert None in alone
+    assert any(alone)
+    together = DateText(DAYS, day_first=True)
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(lambda text: together.shift(text, year=YEAR), written * 2)) == alone * 2

@@ -61,9 +61,23 @@ def test_where_paths_are_equal_every_better_one_is_found(seed: int, time: int, n
 
 
 def spans_of(tags: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Return (first, after, label) of each entity in a sequence of tags."""
+    """Return (first, after, label) of each entity in a sequence of tags, tag by tag."""
+    spans: list[tuple[int, int, int]] = []
+    going_on = 0
+    for t, tag in enumerate(tags):
+        label = (tag - 1) // 2
+        if tag and tag == going_on:
+            spans[-1] = (spans[-1][0], t + 1, label)
+        elif tag:
+            spans.append((t, t + 1, label))
+        going_on = 2 * label + 2 if tag else 0
+    return spans
+
+
+@given(st.lists(st.integers(0, 2 * N_LABELS), max_size=12))
+def test_entities_are_those_read_tag_by_tag(tags: list[int]) -> None:
     columns = entities_in(np.array(tags, dtype=np.int32))
-    return list(zip(*(column.tolist() for column in columns), strict=True))
+    assert list(zip(*(column.tolist() for column in columns), strict=True)) == spans_of(tags)
 
 
 def span_probability(marginals: Marginals, first: int, after: int, label: int) -> float:

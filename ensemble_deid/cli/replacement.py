@@ -95,7 +95,7 @@ def add_key_file(parser: argparse.ArgumentParser) -> None:
 
 
 def finding_choices(options: argparse.Namespace) -> "RunChoices":
-    """Return the choices of what is found, and of which notes are written. Raises ConfigError."""
+    """Return the options that decide what is found and which notes are written. Raises ConfigError."""
     choices: RunChoices = {
         "key": options.key_file,
         "rename": rename_of(options),

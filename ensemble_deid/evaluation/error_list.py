@@ -126,7 +126,7 @@ def _match_up(pair: Pair) -> list[tuple[Span | None, Span | None]]:
             matched.append((left.pop(one), right.pop(other)))
     matched += [(span, None) for span in left.values()]
     matched += [(None, span) for span in right.values()]
-    # A lone annotation stands for both.
+    # Where one side has no annotation, the other is used for both.
     return sorted(matched, key=lambda both: [s.key for s in (both[0] or both[1], both[1] or both[0]) if s is not None])
 
 

@@ -140,7 +140,7 @@ def line_labels(documents: Sequence[Document], tokens: TokenTable) -> tuple[list
         if document != (document := int(tokens.document[low])):
             section = NONE
         line = documents[document].text[starts[low] : ends[high - 1]]
-        # Without a colon there is no label, and only capitals make a heading.
+        # A label needs a colon; a heading needs a colon or capitals.
         labelled = ":" in line
         heading = _HEADING.fullmatch(line) if labelled or line.isupper() else None
         if heading and (heading.group(2) or line.isupper()):

@@ -187,14 +187,14 @@ def _checked(directory: Path) -> Manifest:
     if manifest.checksum != checksum:
         raise ModelError(f"{path}: edited since the model was saved")
     _check_files(directory, manifest.files)
-    # What is not checked is not to be read.
+    # A file without a checksum must not be read.
     for other in files_not_named(directory, manifest.files):
         raise ModelError(f"{other}: not part of the model (its manifest does not name it): move it away")
     return manifest
 
 
 def set_aside(directory: Path) -> Path:
-    """Return where a model stands while it is replaced."""
+    """Return the folder that holds a model while it is replaced."""
     return directory.with_name(f".{directory.name}{REPLACED}")
 
 
@@ -253,7 +253,7 @@ def _check_files(directory: Path, expected: Mapping[str, Any]) -> None:
 
 
 def files_not_named(directory: Path, named: Iterable[str]) -> list[Path]:
-    """Return what a model's folder has beside the named files, in order.
+    """Return the files in a model's folder that are not named, in order.
 
     Hidden files, such as those of file managers, are ignored: no part of a model has such a name.
     """

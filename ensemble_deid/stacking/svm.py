@@ -95,7 +95,7 @@ class Svm:
         """Return the decision function of each row, (n,): positive means correct."""
         out = np.full(len(features), self.intercept)
         rows = self.standardised(features)
-        # The factor of a product of two rows is put in beforehand: a power of two rounds nothing.
+        # Rows are multiplied by -2 once, before the products: a power of two causes no rounding.
         squares, doubled = (rows**2).sum(axis=1)[:, None], -2 * rows
         for part, vectors in self._in_blocks():
             norms, weights = self._norms[part], self.weights[part]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from copy import copy
 from datetime import date, timedelta
 from enum import Enum
 from functools import cache
@@ -152,7 +153,11 @@ class DateText:
         if (surface, year) not in self._read:
             if len(self._read) >= _MOST_READ:
                 self._read.clear()
-            self._read[surface, year] = self._shift(surface, year), self._parts
+            # Another thread may read a string of the same patient: each has parts of its own.
+            own = copy(self)
+            shifted = own._shift(surface, year)
+            found = self._read[surface, year] = shifted, own._parts
+            return found
         return self._read[surface, year]
 
     def _shift(self, surface: str, year: int) -> str | None:

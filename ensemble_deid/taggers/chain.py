@@ -207,7 +207,7 @@ class Marginals:
         going_on = self.local[sequence, onward, inside] * self.backward[sequence, onward, inside]
         going_on *= after < self.lengths[sequence]
         total -= (tail_begin * enter + tail_inside * stay) * going_on
-        # What is not a number counts as 0.
+        # NaN counts as 0.
         return np.fmax(np.minimum(total, 1.0), 0.0)
 
 

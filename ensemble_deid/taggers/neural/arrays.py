@@ -105,7 +105,7 @@ class ArrayNetwork:
         self.arithmetic = COMPILED if has_lstm and lstm_is_compiled() else SINGLE
 
     def vectors(self, encoded: Encoded, notes: Sequence[int]) -> Array:
-        """Return what is known of each token by itself, (n_tokens, width); `notes` bounds the tokens of each note."""
+        """Return the vector of each token, (n_tokens, width); `notes` are the bounds of each note's tokens."""
         words = restored(self.weights, WORD_TABLES[0], encoded.words)
         if encoded.vectors is not None:
             words = words + restored(self.weights, WORD_TABLES[1], encoded.vectors)
