@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from made_keys import KEY
@@ -42,8 +43,34 @@ def test_it_knows_the_notes_it_was_made_with() -> None:
     dev = used_before(MODEL, read_corpus("demo:dev"))
     assert dev == "the threshold was chosen on 186 of them; they are the dev notes of training"
     assert used_before(MODEL, read_corpus("demo:test")) == "no use on record"
-    attacks = json.loads((PROJECT / "ensemble_deid_en" / "attacks.json").read_text(encoding="utf-8"))
-    assert attacks["model"] == read_manifest(MODEL).checksum
+    assert attacks_on_it()["model"] == read_manifest(MODEL).checksum
+
+
+def attacks_on_it() -> dict[str, Any]:
+    attacks: dict[str, Any] = json.loads((PROJECT / "ensemble_deid_en" / "attacks.json").read_text(encoding="utf-8"))
+    return attacks
+
+
+def test_the_results_page_has_the_figures_of_this_very_model() -> None:
+    results = " ".join((PROJECT.parents[1] / "docs" / "results.md").read_text(encoding="utf-8").split())
+    (record,) = json.loads((PROJECT / "ensemble_deid_en" / "figures.json").read_text(encoding="utf-8"))
+    own, *oracle = record["rows"]
+    frozen = (
+        f"{100 * own['token_recall']:.2f} at {own['false_positives_per_1000']:.1f} ({100 * own['fully_redacted']:.0f})"
+    )
+    line = results[results.index("| **demo test**") : results.index("| E sites")]
+    assert frozen in line
+    for row in oracle[:3]:
+        assert f"| {100 * row['token_recall']:.2f} ({100 * row['fully_redacted']:.0f}) |" in line
+    found = attacks_on_it()["exposure"]["all"]["attacks"]
+    for attack, words in {
+        "reader's rules": "a reader's rules",
+        "parrot": "a parrot",
+        "CRF that knows other notes' misses": "a CRF that knows the misses of demo dev",
+    }.items():
+        picked = found[attack]["picked"]
+        low, high = picked["interval"]["low"], picked["interval"]["high"]
+        assert f"{words} {100 * picked['value']:.1f}% ({100 * low:.1f} to {100 * high:.1f})" in results
 
 
 def test_its_leave_site_out_curves_are_in_it() -> None:
