@@ -73,7 +73,7 @@ def test_a_note_on_which_a_tagger_fails_is_withheld_alone(
     expected = found(model.predict_each(notes[:3] + notes[4:]))
     notes[3] = Document("bad", f"Patient: {MARKER}\n")
     seen = raise_on_marker(monkeypatch, error)
-    predicted = list(model.predict_each(notes))
+    predicted = list(model.predict_each(notes, batch_size=8))
     bad = predicted.pop(3)
     assert isinstance(bad, CorpusError)
     assert str(bad) == f"bad: processing failed ({error.__name__})"
@@ -253,7 +253,7 @@ def test_notes_are_read_while_others_are_processed(model: Deidentifier) -> None:
 
 
 def test_long_notes_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notes_module, "PORTION", 10)
+    monkeypatch.setattr(notes_module, "BATCH_CHARACTERS", 10)
     sizes = [3, 3, 3, 3, 30, 1, 9, 2]
     notes: list[Note] = [*(Document(str(size), "x" * size) for size in sizes), CorpusError("e")]
     chunks = [

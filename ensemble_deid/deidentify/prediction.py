@@ -11,8 +11,7 @@ from ensemble_deid.corpora.checks import check_text
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError, ModelError, RuleError
 from ensemble_deid.model.ensemble import Ensemble, ModelDescription
 from ensemble_deid.model.loading import ModelSource, load_once
-from ensemble_deid.model.options import PredictionOptions
-from ensemble_deid.model.portions import PORTION
+from ensemble_deid.model.options import BATCH_CHARACTERS, PredictionOptions
 from ensemble_deid.note.document import Document, is_missing
 from ensemble_deid.note.reading import is_ordinary, remember_ordinary
 from ensemble_deid.parallel import delayed, in_each_process, in_processes
@@ -85,7 +84,7 @@ def _chunks(notes: Iterable[Note], batch_size: int) -> Iterator[list[Note]]:
             except CorpusError as error:
                 note = error
         chunk.append(note)
-        if len(chunk) == batch_size or size >= PORTION:
+        if len(chunk) == batch_size or size >= BATCH_CHARACTERS:
             yield chunk
             chunk, size = [], 0
     if chunk:
