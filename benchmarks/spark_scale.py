@@ -1,6 +1,6 @@
 """Whether the cost of a note on Spark stays the same as a table grows, and what a second core gains.
 
-    python benchmarks/spark_scale.py [SIZE ...] [--model MODEL] [--cores N ...]
+    python benchmarks/spark_scale.py [SIZE ...] [--model MODEL] [--cores N ...] [--text TEXT]
 
 Generated notes (four a patient; a tenth have no patient, a hundredth belong to one patient) go through MODEL, by
 default a patterns-only one (trained here on the demo corpus's dev notes). Processor time is that of Spark and
@@ -42,9 +42,9 @@ PATIENT = """
 """
 
 
-def measure(spark: SparkSession, model: str, size: int, folder: str) -> tuple[float, float]:
-    """De-identify a table of `size` notes; return elapsed and processor seconds."""
-    before, after = TEXT.split("{n}")
+def measure(spark: SparkSession, model: str, text: str, size: int, folder: str) -> tuple[float, float]:
+    """De-identify a table of `size` notes, `text` with their numbers; return elapsed and processor seconds."""
+    before, after = text.split("{n}")
     notes = spark.range(size).select(
         col("id").alias("n"),
         expr(PATIENT).alias("mrn"),
@@ -63,6 +63,7 @@ def main() -> None:
     parser.add_argument("sizes", nargs="*", type=int)
     parser.add_argument("--model", help="default: patterns only, trained here")
     parser.add_argument("--cores", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--text", default=TEXT, help="a note, with {n} where its number goes")
     options = parser.parse_args()
     # The workers are to have the libraries that this process has.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -78,9 +79,9 @@ def main() -> None:
             builder = SparkSession.builder.master(f"local[{cores}]").config("spark.ui.enabled", "false")
             spark = builder.getOrCreate()
             # A small table starts the workers and is not counted.
-            measure(spark, model, 100, folder)
+            measure(spark, model, options.text, 100, folder)
             for size in options.sizes or [10_000, 100_000]:
-                clock, used = measure(spark, model, size, folder)
+                clock, used = measure(spark, model, options.text, size, folder)
                 print(
                     f"| {cores} | {size:,} | {clock:.1f} | {1000 * clock / size:.2f} | {used:.1f}"
                     f" | {1000 * used / size:.2f} | {used / clock / cores:.0%} |",
