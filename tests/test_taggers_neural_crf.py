@@ -1,4 +1,4 @@
-"""The CRF layer's likelihood and gradients against pytorch-crf's own."""
+"""The CRF layer's likelihood and gradients against pytorch-crf's own, on the processor and as on other devices."""
 
 import pytest
 import torch
@@ -7,8 +7,12 @@ from torchcrf import CRF
 from ensemble_deid.taggers.neural.network import CrfLayer
 
 
+@pytest.mark.parametrize("way", ["_in_arrays", "_in_steps"])
 @pytest.mark.parametrize("lengths", [[1], [3, 3], [5, 2, 1, 4]])
-def test_likelihood_and_gradients_are_those_of_pytorch_crf(lengths: list[int]) -> None:
+def test_likelihood_and_gradients_are_those_of_pytorch_crf(
+    lengths: list[int], way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CrfLayer, "_in_arrays", getattr(CrfLayer, way))
     torch.manual_seed(len(lengths))
     ours, theirs = CrfLayer(4, batch_first=True), CRF(4, batch_first=True)
     theirs.load_state_dict(ours.state_dict())

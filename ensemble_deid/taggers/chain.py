@@ -213,11 +213,37 @@ class Marginals:
 
 def path_probability(marginals: Marginals, sequences: NDArray[np.intp], tags: Int32s) -> Floats:
     """Return the probability of one tagging each of some sequences, (sequences,)."""
+    log, ends = _log_path(marginals, sequences, tags)
+    return np.asarray(np.exp(log) * ends, dtype=np.float64)
+
+
+def _log_path(marginals: Marginals, sequences: NDArray[np.intp], tags: Int32s) -> tuple[Floats, Floats]:
+    """Return the logarithm of a tagging's probability but for the end's share, and that share, (sequences,) each."""
     last, steps = marginals.lengths[sequences] - 1, np.arange(tags.shape[1])
     chances = marginals.local[sequences[:, None], steps, tags]
     chances[:, 1:] *= marginals.moves[tags[:, :-1], tags[:, 1:]]
     chances[:, 0] = marginals.forward[sequences, 0, tags[:, 0]]
     chances[steps > last[:, None]] = 1.0
     log = np.log(np.maximum(chances, 1e-300)).cumsum(axis=1)[:, -1]
-    ends = marginals.backward[sequences, last, tags[np.arange(len(tags)), last]]
-    return np.asarray(np.exp(log) * ends, dtype=np.float64)
+    return log, marginals.backward[sequences, last, tags[np.arange(len(tags)), last]]
+
+
+def likelihood_gradient(
+    chain: LinearChain, emissions: Floats, lengths: Int32s, tags: Int32s
+) -> tuple[float, tuple[Floats, Floats, Floats, Floats]]:
+    """Return the sum over sequences of -log P(tags), and its gradient: what is expected, less what the tags have.
+
+    `emissions`, `lengths` and the steps after a sequence's end are as in `n_best`, `tags` (batch, time). The gradient
+    is that of the emissions, the transitions, `start` and `end`.
+    """
+    found, rows = Marginals.from_emissions(chain, emissions, lengths), np.arange(len(lengths))
+    log, ends = _log_path(found, rows, tags)
+    within = np.arange(emissions.shape[1]) < lengths[:, None]
+    by_tag = found.of_tags()
+    by_tag[rows[:, None], np.arange(emissions.shape[1]), tags] -= within
+    into = (found.local * found.backward)[:, 1:].reshape(-1, chain.n_tags)
+    moves = found.forward[:, :-1].reshape(-1, chain.n_tags).T @ into
+    moves *= found.moves
+    np.subtract.at(moves, (tags[:, :-1], tags[:, 1:]), within[:, 1:])
+    loss = -float((log + np.log(np.maximum(ends, 1e-300))).sum())
+    return loss, (by_tag, moves, by_tag[:, 0].sum(axis=0), by_tag[rows, lengths - 1].sum(axis=0))

@@ -5,12 +5,15 @@ Its parts can be exchanged for those that Ahmed et al. 2021 compare.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torchcrf import CRF
 
 from ensemble_deid.config import NeuralConfig
+from ensemble_deid.taggers.chain import LinearChain, likelihood_gradient
 from ensemble_deid.taggers.device import to_device
 from ensemble_deid.taggers.layers import Array, Weights
 from ensemble_deid.taggers.neural.arrays import SINGLE, positional_encoding
@@ -20,12 +23,31 @@ from ensemble_deid.taggers.quantisation import dequantise
 _PASSED_OVER = -100
 
 
+class _ChainLoss(torch.autograd.Function):
+    """The sum of -log P(tags) of `likelihood_gradient`, for emissions, transitions, start, end, tags and lengths."""
+
+    @staticmethod
+    def forward(ctx: Any, *given: Tensor) -> Tensor:
+        emissions, transitions, start, end = (part.detach().double().numpy() for part in given[:4])
+        tags, lengths = (part.numpy().astype(np.int32) for part in given[4:])
+        order = np.argsort(-lengths, kind="stable")
+        chain = LinearChain(transitions, start, end)
+        loss, (by_tag, *others) = likelihood_gradient(chain, emissions[order], lengths[order], tags[order])
+        by_tag[order] = by_tag.copy()
+        ctx.gradient = [torch.from_numpy(part).to(given[0].dtype) for part in (by_tag, *others)]
+        return given[0].new_tensor(loss)
+
+    @staticmethod
+    def backward(ctx: Any, *wanted: Tensor) -> tuple[Tensor | None, ...]:
+        return (*(part * wanted[0] for part in ctx.gradient), None, None)
+
+
 class CrfLayer(CRF):  # type: ignore[misc]
     """A linear-chain CRF with pytorch-crf's parameters and meaning (checked against it in the tests).
 
     pytorch-crf takes one step's emissions at a time by indexing; the backward pass of each index fills a gradient as
-    large as the whole batch. Here the steps are unbound once, and a step is a matrix product instead of a
-    (batch, tags, tags) log-sum-exp.
+    large as the whole batch. On the processor `likelihood_gradient` computes both passes; elsewhere the steps are
+    unbound once, and a step is a matrix product instead of a (batch, tags, tags) log-sum-exp.
     """
 
     def negative_log_likelihood(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
@@ -33,8 +55,16 @@ class CrfLayer(CRF):  # type: ignore[misc]
 
         The mask is true on a sequence's tokens, which come first.
         """
-        log_z = self._log_normalizer(emissions, mask)
-        return (log_z - self._path_score(emissions, tags, mask)).sum() / mask.sum()
+        loss = self._in_arrays if emissions.device.type == "cpu" else self._in_steps
+        return loss(emissions, tags, mask) / mask.sum()
+
+    def _in_arrays(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
+        chain = (emissions, self.transitions, self.start_transitions, self.end_transitions)
+        loss: Tensor = _ChainLoss.apply(*chain, tags, mask.sum(dim=1))  # type: ignore[no-untyped-call]
+        return loss
+
+    def _in_steps(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
+        return (self._log_normalizer(emissions, mask) - self._path_score(emissions, tags, mask)).sum()
 
     def _path_score(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
         """Return the score of the given tags, (batch,)."""
