@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from ensemble_deid.corpora.read import Corpus, read_corpus
+from ensemble_deid.corpora.read import DEMO_SPLITS, Corpus, read_corpus
 from ensemble_deid.resources import data_directory
 
 DEMO = data_directory() / "demo"
@@ -15,7 +15,7 @@ DIVIDED = "E20"
 
 @pytest.fixture(scope="module")
 def splits() -> dict[str, Corpus]:
-    return {split: read_corpus(f"demo:{split}") for split in ("train", "dev", "test", "site")}
+    return {split: read_corpus(f"demo:{split}") for split in DEMO_SPLITS}
 
 
 def test_every_note_is_of_a_listed_site(splits: dict[str, Corpus]) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from ensemble_deid.corpora.read import DEMO_SPLITS
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.document import Document
@@ -75,7 +76,7 @@ def test_a_kind_is_in_one_family(tmp_path: Path) -> None:
 
 
 def test_the_card_is_written_from_the_corpus(tmp_path: Path) -> None:
-    for number, split in enumerate(("train", "dev", "test", "site")):
+    for number, split in enumerate(DEMO_SPLITS):
         write_corpus([note(f"{number}-01", "Dear Ada | Bo", "Ada")], tmp_path / split, "i2b2")
     (tmp_path / "kinds.toml").write_text('letters = ["letter"]\n')
     with pytest.raises(CorpusError, match=r"card_introduction\.md: cannot be read"):
@@ -84,7 +85,7 @@ def test_the_card_is_written_from_the_corpus(tmp_path: Path) -> None:
     card = write_data_card(tmp_path).read_text()
     assert card.startswith("# Card\n\n## Composition\n")
     assert "| train | 0 | 1 | 1 | 4 | 1 | 25.0 | 4 / 4 / 4 |" in card
-    assert "| PATIENT | 1 | 1 | 1 | 1 | 4 |" in card
+    assert "| PATIENT | 1 | 1 | 1 | 1 | 1 | 5 |" in card
 
 
 def test_the_card_of_the_demo_corpus_is_up_to_date() -> None:

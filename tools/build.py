@@ -30,7 +30,7 @@ class BuiltSplit:
 
 
 def build_corpus(src: Path, out: Path, *, splits: Path) -> tuple[BuiltSplit, ...]:
-    """Build `src/XXX-YY.note` into `out/{train,dev,test,site}/XXX-YY.xml` by the sites named in the TOML file `splits`.
+    """Build `src/XXX-YY.note` into `out/SPLIT/XXX-YY.xml` by the sites named in the TOML file `splits`.
 
     Notes that were removed from `src` are removed from `out`; `out/SHA256SUMS` lists the checksums of the notes. Raises
     CorpusError with all problems of all notes before anything is written; the checks are those of `read_note_sources`,
@@ -75,7 +75,7 @@ def split_of_note(note: Document, split_of: Mapping[str, str]) -> str | None:
 
 
 def read_splits(path: Path) -> Mapping[str, str]:
-    """Read `train = ["S01", "171", ...]`, `dev`, `test` and `site`: sites, and patients of a site that is divided.
+    """Read `train = ["S01", "171", ...]`, and the other `DEMO_SPLITS`: sites, and patients of a site that is divided.
 
     Returns name -> split. Raises CorpusError where a name is in two.
     """

@@ -28,7 +28,7 @@ from ensemble_deid.resources import data_directory
 
 # Find the files that a corpus argument refers to, and their format.
 
-DEMO_SPLITS = ("train", "dev", "test", "site")
+DEMO_SPLITS = ("train", "dev", "test", "site", "later")
 SUFFIXES = tuple(sorted({known.suffix for known in FORMATS.values()}))
 _ROOT = re.compile(rb"<\s*(?![?!])([A-Za-z_][\w.-]*)")
 # The documents of a collection of BioC: within a string, the quotes would have backslashes.
@@ -234,7 +234,7 @@ _NAMELESS_PATIENTS = ("brat", "cas", "plain")
 def read_corpus(path: Path | str, *, format: str | None = None, gold: bool = True) -> Corpus:
     """Read all notes of `path`; the format is detected unless it is named.
 
-    `path` is a folder, a file, or a part of the demo corpus: `demo:train`, `demo:dev`, `demo:test`, `demo:site`.
+    `path` is a folder, a file, or a part of the demo corpus, `demo:` and one of `DEMO_SPLITS`.
     `gold=False` reads only the text and ignores annotations, even broken ones. Raises CorpusError with the file and the
     place of the first problem; ids must be unique in the corpus.
 
