@@ -146,7 +146,7 @@ def test_all_problems_of_all_notes_are_told_before_anything_is_written(tmp_path:
         ('train = ["101", "102"]\ndev = []\ntest = []', "the patient 103 is in no split"),
         ('train = ["101", "102", "104"]\ndev = ["103"]\ntest = []', "104 has no notes"),
         ("train = [101]\ndev = []\ntest = []", "train must be a list of strings"),
-        ("train = []", "expected the keys train, dev, test, site, not train"),
+        ("train = []", "expected the keys train, dev, test, site, later, not train"),
         ("train = [", "cannot be read as TOML"),
     ],
 )
