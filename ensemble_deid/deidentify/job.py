@@ -7,11 +7,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ensemble_deid import __version__
 from ensemble_deid.atomic import exclusive, open_atomically
 from ensemble_deid.corpora.input_options import InputOptions
 from ensemble_deid.corpora.record_map import RecordMap
-from ensemble_deid.corpora.records import NoteSource, digest_of
+from ensemble_deid.corpora.records import NoteSource
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.corpora.tables.sql import SqlQuery
 from ensemble_deid.deidentify.deidentifier import Deidentifier
@@ -21,9 +20,9 @@ from ensemble_deid.deidentify.offsets import FILE as OFFSETS
 from ensemble_deid.deidentify.offsets import key_of_run
 from ensemble_deid.deidentify.options import RunChoices, RunOptions, files_of
 from ensemble_deid.deidentify.prediction import Report
-from ensemble_deid.deidentify.recognizers import Recognizer
 from ensemble_deid.deidentify.rows import RowPass
 from ensemble_deid.deidentify.run import Run
+from ensemble_deid.deidentify.run_settings import finding_of, hidden
 from ensemble_deid.deidentify.sources import (
     FileOrStream,
     RunPlaces,
@@ -37,7 +36,6 @@ from ensemble_deid.deidentify.sources import (
 )
 from ensemble_deid.deidentify.summary import RunSummary, read_summary, write_summary
 from ensemble_deid.errors import ConfigError, CorpusError
-from ensemble_deid.keys import Key
 from ensemble_deid.model.installed import find_model
 
 if TYPE_CHECKING:
@@ -301,7 +299,7 @@ def _copy_out(job: _Job, places: RunPlaces, out: Path) -> None:
 
 def _run(job: _Job, places: RunPlaces, source: NoteSource, out: Path, model: Deidentifier, options: RunOptions) -> Run:
     columns = getattr(source, "columns", None) or Columns()
-    finding = _finding(job, places, source, columns, model=model, options=options)
+    finding = finding_of(Path(places.input), job.input, source, columns, model=model, options=options)
     replacer = options.replacer
     # What is read and written, as a hash: a database's address may hold a password.
     given = str(job.source) if isinstance(job.source, str | Path) else STANDARD_OUTPUT
@@ -313,8 +311,8 @@ def _run(job: _Job, places: RunPlaces, source: NoteSource, out: Path, model: Dei
         "gate": {"accept_unfit": options.accept_unfit, "least_recall": options.least_recall},
         "styles": {**replacer.styles.to_json(), "surrogates": asdict(replacer.styles.settings)},
         # A stream is in a file that has another name each time: its content is in `finding`.
-        "inputs": _hidden(input_digest(source), replacer.key) if isinstance(job.source, str | Path) else None,
-        "places": _hidden(named, replacer.key),
+        "inputs": hidden(input_digest(source), replacer.key) if isinstance(job.source, str | Path) else None,
+        "places": hidden(named, replacer.key),
         "rules": job.input.rules_json(places.input),
     }
     return Run(
@@ -330,46 +328,6 @@ def _run(job: _Job, places: RunPlaces, source: NoteSource, out: Path, model: Dei
         compare=job.compare,
         report=job.report,
     )
-
-
-def _finding(
-    job: _Job, places: RunPlaces, source: NoteSource, columns: Columns, model: Deidentifier, options: RunOptions
-) -> dict[str, Any]:
-    """Return what decides what is found, as a run records it."""
-    prediction, key, given = options.prediction, options.replacer.key, Path(places.input)
-    named = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(columns).items()}
-    # All rules together have a digest.
-    del named["fields"]
-    members = {
-        name: {kind: _hidden(value, key) if kind == "sha256" else value for kind, value in member.to_json().items()}
-        for name, member in (() if model.source is None else model.source.members)
-    }
-    return {
-        "version": __version__,
-        "model": "" if model.source is None else model.source.checksum,
-        "submodels": list(model.description.submodels),
-        "arithmetic": model.description.arithmetic,
-        "submodel": prediction.submodel,
-        "threshold": prediction.threshold,
-        "combiner": prediction.combiner,
-        "batch_size": prediction.batch_size,
-        "format": source.format,
-        "columns": named,
-        "keep_fields": job.input.keep_fields,
-        "record_map": job.input.rules_digest,
-        "input": _hidden(digest_of(given) if given.is_file() else None, key),
-        "lists": {name: _hidden(value, key) for name, value in options.lists.to_json().items()},
-        "recognizers": [
-            {**found, "sha256": _hidden(found["sha256"], key)} for found in map(Recognizer.to_json, options.recognizers)
-        ],
-        "key": key.id,
-        **({"members": members} if members else {}),
-    }
-
-
-def _hidden(content: Any, key: Key) -> Any:
-    """Return text, which may be or hold a plain digest, as an HMAC; anything else as it is."""
-    return key.fingerprint("input", content.encode()) if isinstance(content, str) else content
 
 
 def _finished(run: Run, verified: VerifiedRun) -> RunSummary:
