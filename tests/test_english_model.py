@@ -15,6 +15,7 @@ from ensemble_deid.deidentify.one_pass import finish_together
 from ensemble_deid.deidentify.options import RunOptions
 from ensemble_deid.deidentify.replacement import Replacer
 from ensemble_deid.evaluation.operating_points import find_point
+from ensemble_deid.model import manifest as manifest_module
 from ensemble_deid.model.manifest import fingerprint, read_manifest
 from ensemble_deid.model.measured import out_of_fold
 from ensemble_deid.note.document import Document
@@ -36,6 +37,15 @@ def test_it_is_whole_and_trained_on_this_corpus() -> None:
     assert (PROJECT / "README.md").read_text(encoding="utf-8").count("(oracle) |") == 4
     assert sum(path.stat().st_size for path in PROJECT.rglob("*") if path.is_file()) < LARGEST
     assert not (MODEL / "private").exists()
+
+
+def test_each_of_its_files_is_read_once_however_its_folder_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest_module, "_JUST_NOW", 0)
+    read_manifest(MODEL)
+    before = manifest_module._digest_of.cache_info().misses
+    monkeypatch.chdir(MODEL.parent)
+    read_manifest(Path("model"))
+    assert manifest_module._digest_of.cache_info().misses == before
 
 
 def test_it_knows_the_notes_it_was_made_with() -> None:
