@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 
 from ensemble_deid import Document, read_corpus
 from ensemble_deid.cli.terminal import as_script
+from ensemble_deid.corpora.read import DEMO_SPLITS
 from ensemble_deid.deidentify.gate import Gate
 
 GERMAN = """\
@@ -144,7 +145,7 @@ def main() -> None:
     options = parser.parse_args()
     gate = Gate((options.language,), None)
     dev = list(read_corpus("demo:dev"))
-    places = [*(f"demo:{part}" for part in ("dev", "train", "site", "test")), *options.notes]
+    places = [*(f"demo:{part}" for part in DEMO_SPLITS), *options.notes]
     sets = {place: [note.text for note in read_corpus(place)] for place in places}
     sets |= made(dev, options.seed)
     for place in options.notes:

@@ -3,9 +3,9 @@
     python benchmarks/spark_scale.py [SIZE ...] [--model MODEL] [--cores N ...] [--text TEXT]
 
 Generated notes (four a patient; a tenth have no patient, a hundredth belong to one patient) go through MODEL, by
-default a patterns-only one (trained here on the demo corpus's dev notes). Processor time is that of Spark and
-its workers together (Linux), which other programs on the machine hardly change. `busy` is processor time over elapsed
-time and cores: on an idle machine, the utilisation of the cores.
+default a patterns-only one (trained here on the demo corpus's dev notes). TEXT is a note with `{n}` for its number.
+Processor time is that of Spark and its workers together (Linux), which other programs on the machine hardly change.
+`busy` is processor time over elapsed time and cores: on an idle machine, the utilisation of the cores.
 """
 
 import argparse
@@ -65,6 +65,8 @@ def main() -> None:
     parser.add_argument("--cores", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--text", default=TEXT, help="a note, with {n} where its number goes")
     options = parser.parse_args()
+    if options.text.count("{n}") != 1:
+        parser.error("--text: {n} must stand in it once")
     # The workers are to have the libraries that this process has.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with tempfile.TemporaryDirectory() as folder:

@@ -32,7 +32,7 @@ class CorpusError(DeidError):
     >>> from ensemble_deid import read_corpus
     >>> read_corpus("demo:all")
     Traceback (most recent call last):
-    ensemble_deid.errors.CorpusError: the demo corpus has no split 'all'; it has train, dev, test, site
+    ensemble_deid.errors.CorpusError: the demo corpus has no split 'all'; it has train, dev, test, site, later
     """
 
     note: str | None = None

@@ -103,7 +103,7 @@ def test_jobs_and_forms_agree(tiny_model: Path, tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rows = write_csv(tmp_path / "a.csv", patients=8)
+    rows = write_csv(tmp_path / "a.csv", patients=40)
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "b.parquet")
     (tmp_path / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     assert run(tiny_model, tmp_path / "a.csv", "--out", tmp_path / "1", *COLUMNS, "--jobs", 2) == 0
@@ -125,7 +125,7 @@ def test_a_killed_run_is_resumed(tiny_model: Path, tmp_path: Path, capsys: pytes
     offsets = tmp_path / "broken.csv.run" / "offsets.jsonl"
     end = time.monotonic() + 300
     try:
-        while not offsets.is_file() or offsets.stat().st_size < 4000:
+        while not offsets.is_file() or offsets.read_bytes().count(b"\n") < 3:
             assert time.monotonic() < end
             assert process.poll() is None, "the run was over before it could be killed"
             time.sleep(0.01)
@@ -140,7 +140,8 @@ def test_a_killed_run_is_resumed(tiny_model: Path, tmp_path: Path, capsys: pytes
     # As if the last line had been half written.
     offsets.write_text(text[: text.rindex("\n") - 3], encoding="utf-8")
     lines = len(offsets.read_text(encoding="utf-8").splitlines())
-    assert 1 < lines < 41
+    # The head, at least one whole batch and the cut one, of ten.
+    assert 2 < lines < 11
     assert run(*command[1:], "--resume", "--threshold", 0.9) == 2
     assert "begun with other settings: threshold" in capsys.readouterr().err
     assert run(*command[1:], "--resume") == 0

@@ -87,7 +87,7 @@ def test_every_way_of_predicting_gives_a_combiners_answer(tiny_model: Path, tmp_
         found = model.predict(notes, combiner=combiner)
         if combiner != "svm":
             assert {(d.id, s.key) for d in found for s in d.spans} <= every
-        assert list(model.predict_each(notes, combiner=combiner, jobs=2)) == found
+        assert list(model.predict_each(notes, combiner=combiner, jobs=2, batch_size=8)) == found
         text = model.deidentify(notes[0].text, combiner=combiner, accept_unfit=combiner != "svm")
         assert [s.key for s in text.spans] == [s.key for s in found[0].spans]
         out = tmp_path / combiner

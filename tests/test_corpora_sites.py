@@ -23,8 +23,8 @@ def test_every_note_is_of_a_listed_site(splits: dict[str, Corpus]) -> None:
     listed = set(re.findall(r"^\| (E\d\d) \|", (DEMO / "sites" / "existing.md").read_text(encoding="utf-8"), re.M))
     sheets = {path.stem for path in (DEMO / "sites").glob("[RS]*.md")}
     assert set(sites) == listed | sheets
-    later = {site: 8 for site in sheets if site.startswith("R") and int(site[1:]) > 73}
-    notes = {site: 12 if site.startswith("S") else 11 for site in sheets} | later | {"R73": 120}
+    of_eight = {site: 8 for site in sheets if site.startswith("R") and int(site[1:]) > 73}
+    notes = {site: 12 if site.startswith("S") else 11 for site in sheets} | of_eight | {"R73": 120}
     assert Counter(site for site in sites if site in sheets) == notes
 
 

@@ -221,6 +221,6 @@ def test_processes_load_the_same_member(model: Path, spans: Path) -> None:
     source = model_source(model, members=member_sources({"other": spans}))
     assert hash(source) == hash(model_source(model, members=member_sources({"other": spans})))
     apart = Deidentifier.load(model, members={"other": spans}, jobs=2)
-    assert list(apart.predict_each(OTHERS, jobs=2)) == Deidentifier.load(model, members={"other": spans}).predict(
-        OTHERS
-    )
+    assert list(apart.predict_each(OTHERS, jobs=2, batch_size=2)) == Deidentifier.load(
+        model, members={"other": spans}
+    ).predict(OTHERS)

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from ensemble_deid.corpora.read import DEMO_SPLITS
+
 ROOT = Path(__file__).parents[1]
 
 LOOK_AROUND = """
 import json, sys
 import ensemble_deid
-from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.corpora.read import DEMO_SPLITS, read_corpus
 from ensemble_deid.features.patterns import read_patterns
 from ensemble_deid.resources import data_directory, rules_directory
 from ensemble_deid.taggers.tbed.tagger import find_templates
@@ -25,7 +27,7 @@ print(json.dumps({
     "package": ensemble_deid.__file__,
     "rules": str(rules_directory()),
     "data": str(data_directory()),
-    "notes": {part: len(read_corpus(f"demo:{part}")) for part in ("train", "dev", "test")},
+    "notes": {part: len(read_corpus(f"demo:{part}")) for part in DEMO_SPLITS},
     "demo": len(read_corpus("demo")),
     "patterns": {p.stem: len(read_patterns(p).patterns) for p in sorted((rules_directory() / "patterns").iterdir())},
     "templates": find_templates("default").name,
@@ -77,7 +79,7 @@ def test_the_wheel_finds_its_rules_and_data(installed: Path, tmp_path: Path) -> 
     assert Path(seen["package"]).parent == installed / "ensemble_deid"
     assert Path(seen["rules"]) == installed / "ensemble_deid" / "_rules"
     assert Path(seen["data"]) == installed / "ensemble_deid" / "_data"
-    in_checkout = {part: len(list((ROOT / "data" / "demo" / part).glob("*.xml"))) for part in ("train", "dev", "test")}
+    in_checkout = {part: len(list((ROOT / "data" / "demo" / part).glob("*.xml"))) for part in DEMO_SPLITS}
     assert seen["notes"] == in_checkout
     assert seen["demo"] == in_checkout["train"]
     assert set(seen["patterns"]) == {path.stem for path in (ROOT / "rules" / "patterns").glob("*.toml")}

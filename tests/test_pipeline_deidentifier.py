@@ -91,7 +91,7 @@ def test_a_threshold_that_is_no_probability_is_refused_alike(model: Deidentifier
         model.predict([NOTE], submodel="regex", threshold=threshold)
 
 
-@pytest.mark.parametrize("options", [{}, {"batch_size": 5}, {"jobs": 2}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"batch_size": 5}, {"batch_size": 5, "jobs": 2}], ids=str)
 def test_results_come_in_order_whatever_the_batches(model: Deidentifier, options: dict[str, int]) -> None:
     texts = [f"Date: 0{k % 9 + 1}/04/2019\nNote {k}.\n" for k in range(20)]
     texts[3] = texts[17] = "\0"

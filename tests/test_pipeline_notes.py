@@ -98,7 +98,7 @@ def test_unreadable_notes_keep_their_places(model: Deidentifier, jobs: int) -> N
     notes = given_notes(18)
     for place in (0, 7, 8, 17):
         notes[place] = CorpusError(f"file {place}: not UTF-8")
-    predicted = list(model.predict_each(notes, jobs=jobs))
+    predicted = list(model.predict_each(notes, jobs=jobs, batch_size=8))
     assert len(predicted) == 18
     for place, (given, note) in enumerate(zip(notes, predicted, strict=True)):
         if isinstance(given, Document):
@@ -201,7 +201,7 @@ def test_only_other_processes_load_a_model_that_they_will_use(
     assert after == {process: misses + 1 for process, misses in before.items()}
     # None of them loads it again.
     notes = given_notes(16)
-    assert list(loaded.predict_each(notes, jobs=2)) == here.predict(notes)
+    assert list(loaded.predict_each(notes, jobs=2, batch_size=8)) == here.predict(notes)
     assert dict(in_processes([delayed(loaded_here)(0.5)] * 2, jobs=2)) == after
     assert not calls
     # This one does when it must, and once.
@@ -250,6 +250,14 @@ def test_notes_are_read_while_others_are_processed(model: Deidentifier) -> None:
     next(predicted)
     assert read == 5
     assert sum(1 for _ in predicted) == 39
+
+
+def test_spans_and_scores_do_not_depend_on_the_batches(model: Deidentifier) -> None:
+    notes = given_notes(40)
+    alone = found(model.predict_each(notes, batch_size=1))
+    assert any(note.spans for note in alone)
+    for options in ({"batch_size": 8}, {}, {"batch_size": 8, "jobs": 2}):
+        assert found(model.predict_each(notes, **options)) == alone
 
 
 def test_long_notes_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ INTRODUCTION_NAME = "card_introduction.md"
 
 
 def write_data_card(demo: Path) -> Path:
-    """Write `demo/CARD.md` from `demo/{train,dev,test,site}` and the files beside them; return its path."""
+    """Write `demo/CARD.md` from `demo/SPLIT` and the files beside them; return its path."""
     path = demo / CARD_NAME
     write_text_atomically(path, render_data_card(demo))
     return path

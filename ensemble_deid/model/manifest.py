@@ -120,7 +120,9 @@ def _digest(path: Path) -> str:
     if time.time_ns() - status.st_ctime_ns < _JUST_NOW:
         # A later change could fall into the same tick of the file system's clock.
         return _digest_of.__wrapped__(path, ())
-    return _digest_of(path.absolute(), (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+    return _digest_of(
+        path.absolute(), (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    )
 
 
 @lru_cache(maxsize=1000)

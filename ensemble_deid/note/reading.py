@@ -205,7 +205,8 @@ def _read(text: str, usual_case: bool) -> tuple[Reading, bool]:
 
 _LONG = 20_000
 """Characters from which on a note is long: of such notes fewer readings are kept."""
-_read_kept, _read_long_kept = lru_cache(maxsize=32)(_read), lru_cache(maxsize=4)(_read)
+# Two for each note of a batch (`BATCH_SIZE`), of which lower case needs a second one, and some.
+_read_kept, _read_long_kept = lru_cache(maxsize=72)(_read), lru_cache(maxsize=4)(_read)
 
 
 def as_read(document: Document) -> Document:

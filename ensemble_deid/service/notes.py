@@ -7,6 +7,7 @@ from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.deidentify.known.site_lists import SiteLists
 from ensemble_deid.deidentify.one_pass import DeidentificationResult
 from ensemble_deid.deidentify.options import RunOptions
+from ensemble_deid.model.options import BATCH_CHARACTERS
 from ensemble_deid.note.document import Document
 from ensemble_deid.service.metrics import Metrics
 from ensemble_deid.service.processor import Gatherer, Processor
@@ -14,8 +15,6 @@ from ensemble_deid.service.refusal import Refused
 from ensemble_deid.service.tokens import KNOWN, may, require
 
 KEYED_STYLES = frozenset({"hash", "surrogate"})
-_ROOM = 16_000
-"""Most characters in a batch: its notes wait for each other, so a long note is read alone."""
 _Asked = tuple[Document, RunOptions]
 
 
@@ -35,7 +34,10 @@ class NoteService:
     _gatherer: Gatherer[_Asked, DeidentificationResult] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        gatherer = Gatherer(self.processor, self._read, most=self.together, room=_ROOM, watch=self.metrics.gathered)
+        # Notes of a batch wait for each other, so a long one is read alone.
+        gatherer = Gatherer(
+            self.processor, self._read, most=self.together, room=BATCH_CHARACTERS, watch=self.metrics.gathered
+        )
         object.__setattr__(self, "_gatherer", gatherer)
 
     @property

@@ -213,19 +213,14 @@ class Marginals:
 
 def path_probability(marginals: Marginals, sequences: NDArray[np.intp], tags: Int32s) -> Floats:
     """Return the probability of one tagging each of some sequences, (sequences,)."""
-    log, ends = _log_path(marginals, sequences, tags)
-    return np.asarray(np.exp(log) * ends, dtype=np.float64)
-
-
-def _log_path(marginals: Marginals, sequences: NDArray[np.intp], tags: Int32s) -> tuple[Floats, Floats]:
-    """Return the logarithm of a tagging's probability but for the end's share, and that share, (sequences,) each."""
     last, steps = marginals.lengths[sequences] - 1, np.arange(tags.shape[1])
     chances = marginals.local[sequences[:, None], steps, tags]
     chances[:, 1:] *= marginals.moves[tags[:, :-1], tags[:, 1:]]
     chances[:, 0] = marginals.forward[sequences, 0, tags[:, 0]]
     chances[steps > last[:, None]] = 1.0
     log = np.log(np.maximum(chances, 1e-300)).cumsum(axis=1)[:, -1]
-    return log, marginals.backward[sequences, last, tags[np.arange(len(tags)), last]]
+    ends = marginals.backward[sequences, last, tags[np.arange(len(tags)), last]]
+    return np.asarray(np.exp(log) * ends, dtype=np.float64)
 
 
 def likelihood_gradient(
@@ -233,17 +228,24 @@ def likelihood_gradient(
 ) -> tuple[float, tuple[Floats, Floats, Floats, Floats]]:
     """Return the sum over sequences of -log P(tags), and its gradient: what is expected, less what the tags have.
 
-    `emissions`, `lengths` and the steps after a sequence's end are as in `n_best`, `tags` (batch, time). The gradient
-    is that of the emissions, the transitions, `start` and `end`.
+    `emissions` and `lengths` are as in `n_best`, the first as long as the longest; `tags` is (batch, time). The
+    gradient is that of the emissions, the transitions, `start` and `end`.
     """
-    found, rows = Marginals.from_emissions(chain, emissions, lengths), np.arange(len(lengths))
-    log, ends = _log_path(found, rows, tags)
-    within = np.arange(emissions.shape[1]) < lengths[:, None]
+    found, rows, last = Marginals.from_emissions(chain, emissions, lengths), np.arange(len(lengths)), lengths - 1
+    steps = np.arange(emissions.shape[1])
+    within = steps < lengths[:, None]
+    # Each step was divided by its likeliest tag and by its scale, of which `local` has the inverse at that tag.
+    divided = emissions.max(axis=2) - np.log(found.local.max(axis=2), where=within, out=np.zeros(within.shape))
+    log_z = (divided * within).sum() + last.sum() * chain.transitions.max()
+    log_z += len(lengths) * (chain.start.max() + chain.end.max())
+    log_z -= np.log(found.backward[rows, last, chain.end.argmax()]).sum()
+    score = (emissions[rows[:, None], steps, tags] * within).sum()
+    score += (chain.transitions[tags[:, :-1], tags[:, 1:]] * within[:, 1:]).sum()
+    score += (chain.start[tags[:, 0]] + chain.end[tags[rows, last]]).sum()
     by_tag = found.of_tags()
-    by_tag[rows[:, None], np.arange(emissions.shape[1]), tags] -= within
+    by_tag[rows[:, None], steps, tags] -= within
     into = (found.local * found.backward)[:, 1:].reshape(-1, chain.n_tags)
     moves = found.forward[:, :-1].reshape(-1, chain.n_tags).T @ into
     moves *= found.moves
     np.subtract.at(moves, (tags[:, :-1], tags[:, 1:]), within[:, 1:])
-    loss = -float((log + np.log(np.maximum(ends, 1e-300))).sum())
-    return loss, (by_tag, moves, by_tag[:, 0].sum(axis=0), by_tag[rows, lengths - 1].sum(axis=0))
+    return float(log_z - score), (by_tag, moves, by_tag[:, 0].sum(axis=0), by_tag[rows, last].sum(axis=0))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torchcrf import CRF
 
 from ensemble_deid.config import NeuralConfig
@@ -30,16 +31,20 @@ class _ChainLoss(torch.autograd.Function):
     def forward(ctx: Any, *given: Tensor) -> Tensor:
         emissions, transitions, start, end = (part.detach().double().numpy() for part in given[:4])
         tags, lengths = (part.numpy().astype(np.int32) for part in given[4:])
-        order = np.argsort(-lengths, kind="stable")
+        order, time = np.argsort(-lengths, kind="stable"), lengths.max()
         chain = LinearChain(transitions, start, end)
-        loss, (by_tag, *others) = likelihood_gradient(chain, emissions[order], lengths[order], tags[order])
-        by_tag[order] = by_tag.copy()
-        ctx.gradient = [torch.from_numpy(part).to(given[0].dtype) for part in (by_tag, *others)]
-        return given[0].new_tensor(loss)
+        found = likelihood_gradient(chain, emissions[order, :time], lengths[order], tags[order, :time])
+        loss, (by_tag, *others) = found
+        by_place = np.zeros(emissions.shape)
+        by_place[order, :time] = by_tag
+        parts = zip((by_place, *others), given[:4], strict=True)
+        ctx.gradient = [torch.from_numpy(part).to(one.dtype) for part, one in parts]
+        return torch.tensor(loss, dtype=torch.float32)
 
     @staticmethod
-    def backward(ctx: Any, *wanted: Tensor) -> tuple[Tensor | None, ...]:
-        return (*(part * wanted[0] for part in ctx.gradient), None, None)
+    @once_differentiable
+    def backward(ctx: Any, wanted: Tensor) -> tuple[Tensor | None, ...]:
+        return (*(part * wanted for part in ctx.gradient), None, None)
 
 
 class CrfLayer(CRF):  # type: ignore[misc]
