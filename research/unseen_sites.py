@@ -37,12 +37,21 @@ from ensemble_deid.training.reports import BOUNDS
 _RECALLS = (0.985, 0.99, 0.995)
 _WRITERS_OF_TRAIN = frozenset({"E20", "R12", "R19", "R51", "R62"})
 """Test sites whose writers also wrote training notes."""
+
+
+def _between(first: int, last: int) -> Callable[[str], bool]:
+    return lambda site: site.startswith("R") and first <= int(site[1:]) <= last
+
+
 _PARTS: Mapping[str, Callable[[str], bool]] = {
     "sites of version 1": lambda site: not site.startswith(("S", "R")),
     "sites of version 2": lambda site: site.startswith("S"),
     "new registers": lambda site: site.startswith("R"),
     "new registers, writers of test alone": lambda site: site.startswith("R") and site not in _WRITERS_OF_TRAIN,
     "writers who also wrote training notes": lambda site: site in _WRITERS_OF_TRAIN,
+    "writers asked for hard cases": _between(146, 193),
+    "ordinary hospitals and practices": _between(194, 211),
+    "registers, by writers not asked for hard cases": _between(212, 241),
 }
 _FEWEST_SITES = 10
 TEST = "demo:test"
