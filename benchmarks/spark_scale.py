@@ -66,7 +66,7 @@ def main() -> None:
     parser.add_argument("--text", default=TEXT, help="a note, with {n} where its number goes")
     options = parser.parse_args()
     if options.text.count("{n}") != 1:
-        parser.error("--text: {n} must stand in it once")
+        parser.error("--text must contain {n} once")
     # The workers are to have the libraries that this process has.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with tempfile.TemporaryDirectory() as folder:

@@ -11,6 +11,7 @@ from ensemble_deid import Deidentifier
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.model.options import BATCH_SIZE
 
 DOCUMENTS = tiny_stack.notes(600, patients=2)
 FIRST = f"{DOCUMENTS[0].id}.txt"
@@ -30,8 +31,11 @@ def deidentified(place: Path, model: Path, *options: str, out: str = "out") -> d
 
 
 def test_surrogates_are_the_same_with_the_same_key_and_any_number_of_jobs(tiny_model: Path, place: Path) -> None:
+    # More than a batch, so that each process has some.
+    write_corpus(tiny_stack.notes(700, patients=20), place / "notes", "plain")
     keyed = ("--style", "surrogate", "--key-file", str(place / "key"))
     first = deidentified(place, tiny_model, *keyed)
+    assert len(first) > BATCH_SIZE
     assert first == deidentified(place, tiny_model, *keyed, "--jobs", "2", out="again")
     assert first != deidentified(place, tiny_model, *keyed, "--scope", "b", out="other")
     for document in DOCUMENTS:

@@ -14,7 +14,7 @@ from ensemble_deid.features.batch import plain_batch
 from ensemble_deid.features.columns import line_labels
 from ensemble_deid.features.pattern_text import failed_examples
 from ensemble_deid.features.patterns import PatternSet, find_all, parse_patterns
-from ensemble_deid.model.options import LOWERED, threshold_factor
+from ensemble_deid.model.options import BATCH_SIZE, LOWERED, threshold_factor
 from ensemble_deid.note import reading as reading_module
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import ALIKE as TABLE
@@ -494,6 +494,15 @@ def test_hostile_text_is_work_in_proportion_to_length(piece: str) -> None:
     # What the calls do inside is not counted.
     with no_hang():
         read(piece * (100_000 // len(piece)))
+
+
+def test_the_readings_of_a_batch_in_lower_case_are_kept() -> None:
+    said = "seen by dr okonkwo in the clinic, blood pressure stable, will return to springfield in june."
+    texts = [f"{k} days ago {said}" for k in range(BATCH_SIZE)]
+    assert all("lower case" in read(text).forms for text in texts)
+    before = reading_module._read_kept.cache_info().misses
+    assert all("lower case" in read(text).forms for text in texts)
+    assert reading_module._read_kept.cache_info().misses == before
 
 
 def test_a_text_found_ordinary_elsewhere_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:

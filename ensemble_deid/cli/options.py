@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 WIDTH = 100
 SCREEN = 24
 """Lines for the options in a command's help; the rest is shown with `--help-all`."""
-CORPUS = "annotated notes: a folder, a file, or demo:train and the like"
+CORPUS = "annotated notes: a folder, a file, or demo:train, :dev, :test, :site, :later"
 SYSTEM = "a corpus with the system's annotations, or a MODEL"
 _RARE = "rarely used"
 

@@ -223,7 +223,7 @@ def path_probability(marginals: Marginals, sequences: NDArray[np.intp], tags: In
     return np.asarray(np.exp(log) * ends, dtype=np.float64)
 
 
-def likelihood_gradient(
+def loss_and_gradient(
     chain: LinearChain, emissions: Floats, lengths: Int32s, tags: Int32s
 ) -> tuple[float, tuple[Floats, Floats, Floats, Floats]]:
     """Return the sum over sequences of -log P(tags), and its gradient: what is expected, less what the tags have.
@@ -234,7 +234,7 @@ def likelihood_gradient(
     found, rows, last = Marginals.from_emissions(chain, emissions, lengths), np.arange(len(lengths)), lengths - 1
     steps = np.arange(emissions.shape[1])
     within = steps < lengths[:, None]
-    # Each step was divided by its likeliest tag and by its scale, of which `local` has the inverse at that tag.
+    # Each step was scaled by its largest emission, and by a sum whose inverse `local` holds at that emission.
     divided = emissions.max(axis=2) - np.log(found.local.max(axis=2), where=within, out=np.zeros(within.shape))
     log_z = (divided * within).sum() + last.sum() * chain.transitions.max()
     log_z += len(lengths) * (chain.start.max() + chain.end.max())

@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 from torchcrf import CRF
 
 from ensemble_deid.config import NeuralConfig
-from ensemble_deid.taggers.chain import LinearChain, likelihood_gradient
+from ensemble_deid.taggers.chain import LinearChain, loss_and_gradient
 from ensemble_deid.taggers.device import to_device
 from ensemble_deid.taggers.layers import Array, Weights
 from ensemble_deid.taggers.neural.arrays import SINGLE, positional_encoding
@@ -25,7 +25,7 @@ _PASSED_OVER = -100
 
 
 class _ChainLoss(torch.autograd.Function):
-    """The sum of -log P(tags) of `likelihood_gradient`, for emissions, transitions, start, end, tags and lengths."""
+    """`loss_and_gradient` for autograd, of emissions, transitions, start and end; then tags and lengths."""
 
     @staticmethod
     def forward(ctx: Any, *given: Tensor) -> Tensor:
@@ -33,7 +33,7 @@ class _ChainLoss(torch.autograd.Function):
         tags, lengths = (part.numpy().astype(np.int32) for part in given[4:])
         order, time = np.argsort(-lengths, kind="stable"), lengths.max()
         chain = LinearChain(transitions, start, end)
-        found = likelihood_gradient(chain, emissions[order, :time], lengths[order], tags[order, :time])
+        found = loss_and_gradient(chain, emissions[order, :time], lengths[order], tags[order, :time])
         loss, (by_tag, *others) = found
         by_place = np.zeros(emissions.shape)
         by_place[order, :time] = by_tag
@@ -51,7 +51,7 @@ class CrfLayer(CRF):  # type: ignore[misc]
     """A linear-chain CRF with pytorch-crf's parameters and meaning (checked against it in the tests).
 
     pytorch-crf takes one step's emissions at a time by indexing; the backward pass of each index fills a gradient as
-    large as the whole batch. On the processor `likelihood_gradient` computes both passes; elsewhere the steps are
+    large as the whole batch. On the processor `loss_and_gradient` computes both passes; elsewhere the steps are
     unbound once, and a step is a matrix product instead of a (batch, tags, tags) log-sum-exp.
     """
 
