@@ -24,33 +24,31 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import numpy as np
 
-from ensemble_deid.arrays import Int64s
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.config import Config, load_config
 from ensemble_deid.corpora.read import read_corpus
-from ensemble_deid.errors import ModelError
 from ensemble_deid.evaluation.bootstrap import (
-    Measure,
-    bootstrap_interval,
-    measure_of,
-    paired_difference,
     sum_by_group,
 )
 from ensemble_deid.evaluation.curve import trace_curve
 from ensemble_deid.evaluation.operating_points import find_point
-from ensemble_deid.evaluation.render.figures import range_text
-from ensemble_deid.evaluation.render.html.markup import Attribute, Html, element
 from ensemble_deid.evaluation.views import count_view
-from ensemble_deid.note.digits import percent
+from ensemble_deid.features.batch import Batch
+from ensemble_deid.model.feature_extractor import fit_feature_extractor
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.reading import as_read
 from ensemble_deid.note.span import Span
+from ensemble_deid.note.tags import TagScheme
+from ensemble_deid.reproducible import one_thread
 from ensemble_deid.seeds import generator
+from ensemble_deid.taggers.base import Proposals
+from ensemble_deid.training.fold_training import train_submodels
 from ensemble_deid.training.rule_learning import learn_rule_list
-from ensemble_deid.training.train import train
+from ensemble_deid.training.training_notes import in_fold_groups, training_notes
+from ensemble_deid.training.training_points import fit_final_estimators
+from research.rules_map_tables import gains, picture, table
 
 ROOT = Path(__file__).parents[1]
 WEAK = {
@@ -127,6 +125,15 @@ def counts_of(gold: Sequence[Document], system: Sequence[Document]) -> dict[str,
     return {name: by_group(gold, system, view) for name, view in (("strict", "strict"), ("tokens", "token-binary"))}
 
 
+@dataclass(frozen=True, slots=True)
+class Member:
+    """What a submodel proposes in its sample, by folds, and in the dev notes; the processor seconds it took."""
+
+    out_of_fold: Proposals
+    on_dev: Proposals
+    seconds: float
+
+
 class Map:
     """The cells of a corpus, run one by one."""
 
@@ -135,6 +142,7 @@ class Map:
         self.notes, self.dev = notes, [as_read(note) for note in dev if note.patient not in known]
         self._files = {start: str(weak_patterns(patterns, start, folder)) for start in ("5", "20")}
         self._files |= {"none": "none", "all": patterns}
+        self._learners: dict[tuple[int, int, str], Member] = {}
 
     def run(self, cell: Cell) -> Iterator[dict[str, Any]]:
         """Train and score a cell; yield a line for each of its systems."""
@@ -153,24 +161,49 @@ class Map:
             yield from self._train(cell, (*before, "tbed", *members), sample)
 
     def _train(self, cell: Cell, members: Sequence[str], sample: Sequence[Document]) -> Iterator[dict[str, Any]]:
-        """Train once, and yield a line for the stack and for the same without TBED."""
+        """Train the stack, and yield a line for it and for the same without TBED.
+
+        Learners do not see the patterns: a sample's are trained once, and their seconds count wherever they take part.
+        """
         begun = time.process_time()
-        try:
-            ensemble = train(sample, config=self._config(cell, members), allow_overlap=True).ensemble
-        except ModelError as error:  # next to nothing was learned
-            yield {"system": "refused", "why": str(error).partition(":")[0], "seconds": _since(begun)}
-            return
-        batch = ensemble.feature_extractor.extract(self.dev)
-        proposals = ensemble.propose(batch)
+        config = self._config(cell, members)
+        notes = [as_read(note) for note in in_fold_groups(training_notes(sample), config=config)]
+        scheme = TagScheme.from_labels({span.label for note in notes for span in note.spans})
+        plain, extractor = fit_feature_extractor(notes, scheme.labels, config=config)
+        dev = extractor.extract(self.dev)
         seconds = _since(begun)
-        for stacker in (ensemble.stacker, *ensemble.smaller):
+        trained = {name: self._trained(cell, name, plain, dev, scheme=scheme) for name in members}
+        begun = time.process_time()
+        proposals = {name: part.out_of_fold for name, part in trained.items()}
+        fitted = fit_final_estimators(proposals, plain, labels=scheme.labels, config=config, progress=_quiet)
+        seconds = round(seconds + sum(part.seconds for part in trained.values()) + _since(begun), 1)
+        on_dev = {name: part.on_dev for name, part in trained.items()}
+        for stacker in (fitted.stacker, *fitted.smaller):
             name = "CRF" if cell.part == "crf" else "with TBED" if "tbed" in stacker.submodels else "without TBED"
-            everything = self._answer(stacker.predict(proposals, batch, threshold=0.0))
+            everything = self._answer(stacker.predict(on_dev, dev, threshold=0.0))
             found = counts_of(self.dev, _kept(everything, stacker.threshold))
             point = find_point(trace_curve(self.dev, everything), rule="false-positives", wanted=RATE)
             if point is not None:
                 found["at_rate"] = by_group(self.dev, _kept(everything, point.threshold), "token-binary")
             yield {"system": name, **found, "seconds": seconds}
+
+    def _trained(self, cell: Cell, name: str, plain: Batch, dev: Batch, *, scheme: TagScheme) -> Member:
+        """Return a submodel trained on a sample; a learner that does not see the patterns, from its first training."""
+        key = None if name in ("regex", "tbed") else (cell.size, cell.seed, name)
+        if key is not None and key in self._learners:
+            return self._learners[key]
+        begun = time.process_time()
+        config = self._config(cell, (name,))
+        groups = [note.group for note in plain.documents]
+        options: dict[str, Any] = {"report": lambda step: None, "starts": {}}
+        taggers, proposals, _ = train_submodels(plain, None, groups, scheme=scheme, config=config, **options)
+        with one_thread():
+            on_dev = taggers[name].propose(dev, n_best=config.stack.n_best)
+        member = Member(proposals[name], on_dev, _since(begun))
+        if key is not None:
+            self._learners = {known: kept for known, kept in self._learners.items() if known[:2] == key[:2]}
+            self._learners[key] = member
+        return member
 
     def _answer(self, spans: Sequence[tuple[Span, ...]]) -> list[Document]:
         return [note.with_spans(found) for note, found in zip(self.dev, spans, strict=True)]
@@ -194,153 +227,6 @@ def _since(begun: float) -> float:
 
 def _quiet(message: str) -> None:
     """Say nothing: a cell is a line."""
-
-
-Lines = Sequence[dict[str, Any]]
-
-
-def together(lines: Lines, counts: str) -> Int64s | None:
-    """Return the counts of some lines by group, summed: (groups, 3); None where a line has none."""
-    if not lines or any(counts not in line for line in lines):
-        return None
-    summed: Int64s = np.sum([line[counts] for line in lines], axis=0, dtype=np.int64)
-    return summed
-
-
-def figure_of(lines: Lines, counts: str, measure: Measure) -> str:
-    """Return a figure of the seeds together with its interval, or a dash."""
-    summed = together(lines, counts)
-    if summed is None:
-        return "-"
-    value = float(measure_of(summed.sum(axis=0).astype(float), measure))
-    if np.isnan(value):
-        return "-"
-    interval = bootstrap_interval(summed, [str(row) for row in range(len(summed))], measure=measure, resamples=2000)
-    ends = "" if interval.low is None else f" [{percent(interval.low, sign='')}, {percent(interval.high, sign='')}]"
-    return percent(value, sign="") + ends
-
-
-def selected(lines: Lines, **wanted: object) -> list[dict[str, Any]]:
-    """Return the lines with these values."""
-    return [line for line in lines if all(line[key] == value for key, value in wanted.items())]
-
-
-def table(lines: Lines) -> Iterator[str]:
-    """Yield a Markdown table: a row for each system and start, a column for each number of notes."""
-    rows = dict.fromkeys((line["part"], line["system"], line["start"]) for line in lines)
-    sizes = sorted({line["size"] for line in lines})
-    yield "| part | system | patterns | " + " | ".join(f"{size} notes" for size in sizes) + " |"
-    yield "| --- | --- | --- |" + " --: |" * len(sizes)
-    for part, system, start in rows:
-        cells = [selected(lines, part=part, system=system, start=start, size=size) for size in sizes]
-        yield f"| {part} | {system} | {start} | {' | '.join(map(_shown, cells))} |"
-
-
-def _shown(lines: Lines) -> str:
-    if not lines:
-        return ""
-    recall = figure_of(lines, "at_rate" if "at_rate" in lines[0] else "tokens", "recall")
-    f1, _, _ = figure_of(lines, "strict", "f1").partition(" ")
-    precision, _, _ = figure_of(lines, "tokens", "precision").partition(" ")
-    return f"{recall} / {precision} / {f1} ({len(lines)})"
-
-
-def gains(lines: Lines) -> Iterator[str]:
-    """Yield a table of what TBED adds: to the patterns alone, and to the stack, on the same samples."""
-    yield "| part | patterns | notes | seeds | token recall | strict F1 |"
-    yield "| --- | --- | --: | --: | --: | --: |"
-    for part, start, size in dict.fromkeys((line["part"], line["start"], line["size"]) for line in lines):
-        pair = ("TBED", "patterns") if part == "rules" else ("with TBED", "without TBED")
-        after, before = (selected(lines, part=part, start=start, size=size, system=name) for name in pair)
-        if not after or len(after) != len(before):
-            continue
-        recall = _gain(after, before, "at_rate" if "at_rate" in after[0] else "tokens", "recall")
-        yield f"| {part} | {start} | {size} | {len(after)} | {recall} | {_gain(after, before, 'strict', 'f1')} |"
-
-
-def _gain(after: Lines, before: Lines, counts: str, measure: Measure) -> str:
-    a, b = together(after, counts), together(before, counts)
-    if a is None or b is None:
-        return "-"
-    groups = [str(row) for row in range(len(a))]
-    difference = paired_difference(a, b, groups, measure=measure, resamples=2000)
-    if difference.difference is None:
-        return "-"
-    return f"{100 * difference.difference:+.2f} [{range_text(difference.interval, sign='+')}]"
-
-
-_PANELS = (
-    ("rules", "patterns", "TBED", "TBED alone (dashed: its patterns)"),
-    ("stack", "without TBED", "with TBED", "stack with a CRF (dashed: without TBED)"),
-)
-_COLOURS = {"none": "#8a4f9e", "5": "#b05a00", "20": "#1f5fa8", "all": "#3a7d34"}
-_WIDTH, _HIGH, _LEFT, _TOP = 300, 240, 46, 30
-
-
-def picture(lines: Lines) -> str:
-    """Draw token recall by notes, a panel for TBED alone and one for the stack, a colour for each start."""
-    sizes = sorted({line["size"] for line in lines})
-    parts: list[Html] = []
-    for k, (part, before, after, title) in enumerate(_PANELS):
-        left = _LEFT + k * (_WIDTH + _LEFT)
-        parts += _frame(left, title, sizes)
-        for start, system in product(STARTS, (before, after)):
-            points = []
-            for size in sizes:
-                found = selected(lines, part=part, system=system, start=start, size=size)
-                summed = together(found, "at_rate" if part == "stack" else "tokens")
-                if summed is not None:
-                    recall = float(measure_of(summed.sum(axis=0).astype(float), "recall"))
-                    points.append((_x(size, sizes, left), round(_TOP + _HIGH * (1 - recall), 1)))
-            colour, dash = _COLOURS[start], "4 3" if system == before else None
-            path = " ".join(f"{x},{y}" for x, y in points)
-            drawn: dict[str, Attribute] = {
-                "points": path,
-                "fill": "none",
-                "stroke": colour,
-                "stroke_width": 2,
-                "stroke_dasharray": dash,
-            }
-            parts.append(element("polyline", **drawn))
-            parts += [element("circle", cx=x, cy=y, r=2.5, fill=colour) for x, y in points]
-    for k, start in enumerate(STARTS):
-        name = {"none": "no patterns", "all": "all patterns"}.get(start, f"{start} patterns")
-        parts.append(element("text", name, x=_LEFT + 150 * k, y=_TOP + _HIGH + 52, fill=_COLOURS[start]))
-    box: dict[str, Attribute] = {
-        "viewBox": f"0 0 {2 * (_WIDTH + _LEFT) + 20} {_TOP + _HIGH + 62}",
-        "font_family": "sans-serif",
-    }
-    named: dict[str, Attribute] = {"role": "img", "aria_label": "Token recall by number of notes", "font_size": 12}
-    return str(element("svg", *parts, xmlns="http://www.w3.org/2000/svg", **box, **named)) + "\n"
-
-
-def _x(size: int, sizes: Sequence[int], left: int) -> float:
-    span = np.log(sizes[-1] / sizes[0]) or 1.0
-    return round(left + 10 + (_WIDTH - 20) * float(np.log(size / sizes[0]) / span), 1)
-
-
-def _frame(left: int, title: str, sizes: Sequence[int]) -> list[Html]:
-    parts = [element("rect", x=0 if left == _LEFT else left - 40, y=0, width=_WIDTH + 66, height=400, fill="#fff")]
-    parts.append(element("text", title, x=left, y=16, fill="#222"))
-    for percentage in range(0, 101, 20):
-        y = _TOP + _HIGH * (1 - percentage / 100)
-        parts.append(element("line", x1=left, x2=left + _WIDTH, y1=y, y2=y, stroke="#ddd"))
-        parts.append(element("text", str(percentage), x=left - 6, y=y + 4, text_anchor="end", fill="#555"))
-    for size in sizes:
-        where: dict[str, Attribute] = {
-            "x": _x(size, sizes, left),
-            "y": _TOP + _HIGH + 16,
-            "text_anchor": "middle",
-            "fill": "#555",
-        }
-        parts.append(element("text", str(size), **where))
-    middle: dict[str, Attribute] = {
-        "x": left + _WIDTH / 2,
-        "y": _TOP + _HIGH + 32,
-        "text_anchor": "middle",
-        "fill": "#555",
-    }
-    return [*parts, element("text", "annotated notes", **middle)]
 
 
 @as_script
