@@ -52,6 +52,8 @@ _PARTS: Mapping[str, Callable[[str], bool]] = {
     "writers asked for hard cases": _between(146, 193),
     "ordinary hospitals and practices": _between(194, 211),
     "registers, by writers not asked for hard cases": _between(212, 241),
+    "ordinary hospitals, while 2.4.0 was trained": _between(242, 253),
+    "other kinds, while 2.4.0 was trained": _between(254, 289),
 }
 _FEWEST_SITES = 10
 TEST = "demo:test"
