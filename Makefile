@@ -66,7 +66,7 @@ english-model: $(VENV)/installed-train
 		--set transformer.epochs=3 --set neural.epochs=6 --set augment.share=0.35 \
 		--set 'stack.c_grid=[2.0]' --set 'stack.gamma_grid=[0.009]' --set 'stack.weight_grid=[1.0]'
 	$(BIN)/ensemble-deid model threshold $(MODEL) demo:dev --max-false-positives 5
-	$(BIN)/ensemble-deid model package $(MODEL) --name en --version 2.3.0 --out $(ENGLISH) --licence LICENSE --compact \
+	$(BIN)/ensemble-deid model package $(MODEL) --name en --version 2.4.0 --out $(ENGLISH) --licence LICENSE --compact \
 		--public-notes demo:train --public-notes demo:dev --score demo:test
 	@mkdir -p $(OUT)
 	$(BIN)/python -m research exposure demo:test $(ENGLISH)/ensemble_deid_en/model --known-notes demo:dev $(ENGLISH)/ensemble_deid_en/model \

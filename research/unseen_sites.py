@@ -49,11 +49,9 @@ _PARTS: Mapping[str, Callable[[str], bool]] = {
     "new registers": lambda site: site.startswith("R"),
     "new registers, writers of test alone": lambda site: site.startswith("R") and site not in _WRITERS_OF_TRAIN,
     "writers who also wrote training notes": lambda site: site in _WRITERS_OF_TRAIN,
-    "writers asked for hard cases": _between(146, 193),
-    "ordinary hospitals and practices": _between(194, 211),
-    "registers, by writers not asked for hard cases": _between(212, 241),
-    "ordinary hospitals, while 2.4.0 was trained": _between(242, 253),
-    "other kinds, while 2.4.0 was trained": _between(254, 289),
+    "sites written after 2.3.0": _between(146, 241),
+    "ordinary hospitals and practices, written while 2.4.0 was trained": _between(242, 253),
+    "other kinds, written while 2.4.0 was trained": _between(254, 289),
 }
 _FEWEST_SITES = 10
 TEST = "demo:test"
