@@ -58,7 +58,7 @@ $(BIN)/ensemble-deid deidentify $(MODEL) $(OUT)/before --out $(OUT)/after --styl
 @echo; cat $(OUT)/after/$(NOTE).txt
 endef
 
-# How the English model is made: on all sites, so with fewer folds and epochs than on few; 59 minutes on 2 cores for 2.3.0. C, gamma and
+# How the English model is made: on all sites, so with fewer folds and epochs than on few; two hours on 2 cores for 2.4.0. C, gamma and
 # weights were compared on all candidates, since a search on 8,000 chooses worse ones (research/reports). What is done is kept
 # beside MODEL, and --resume goes on with it.
 english-model: $(VENV)/installed-train

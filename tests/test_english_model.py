@@ -49,7 +49,7 @@ def test_each_of_its_files_is_read_once_however_its_folder_is_named(monkeypatch:
 
 
 def test_it_knows_the_notes_it_was_made_with() -> None:
-    assert used_before(MODEL, read_corpus("demo:train")) == "2163 of 2163 notes were training notes"
+    assert used_before(MODEL, read_corpus("demo:train")) == "2739 of 2739 notes were training notes"
     dev = used_before(MODEL, read_corpus("demo:dev"))
     assert dev == "the threshold was chosen on 186 of them; they are the dev notes of training"
     assert used_before(MODEL, read_corpus("demo:test")) == "no use on record"
