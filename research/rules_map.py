@@ -5,9 +5,9 @@
 Starts: no patterns, five, twenty (what a hospital writes in a day), all of the package's. Parts: `rules`, the patterns
 alone and TBED alone on top of them; `crf`, a CRF alone; `stack`, the final estimator over patterns and CRF with TBED
 and without it, from one training; `network` and `encoder`, the same stack with these. Notes are drawn by patient, a
-larger sample includes the smaller ones. Every cell is a line of the file, and what is there is not run again: all
-cells of a seed come first. Afterwards the tables: the seeds' counts together, intervals over the sites (or patients)
-of the dev notes; `--picture` draws them. With `--parts ''` nothing is run.
+larger sample includes the smaller ones. Every cell is a line of the file, and what is there is not run again; a file
+with cells of other notes is refused. All cells of a seed come first. Afterwards the tables: the seeds' counts together,
+intervals over the sites (or patients) of the dev notes; `--picture` draws them. With `--parts ''` nothing is run.
 """
 
 import argparse
@@ -18,25 +18,24 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.terminal import as_script
 from ensemble_deid.config import Config, load_config
 from ensemble_deid.corpora.read import read_corpus
-from ensemble_deid.evaluation.bootstrap import (
-    sum_by_group,
-)
+from ensemble_deid.errors import ConfigError
+from ensemble_deid.evaluation.bootstrap import sum_by_group
 from ensemble_deid.evaluation.curve import trace_curve
 from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.model.feature_extractor import fit_feature_extractor
+from ensemble_deid.model.manifest import fingerprint
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.reading import as_read
 from ensemble_deid.note.span import Span
@@ -243,17 +242,21 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--picture", type=Path, help="an SVG file")
     options = parser.parse_args()
-    lines = [json.loads(line) for line in options.out.open(encoding="utf-8")] if options.out.exists() else []
+    corpora = [read_corpus(name, gold=True).documents for name in (options.train, options.dev)]
+    drawn_from = fingerprint(list(chain(*corpora)))
+    known = options.out.read_text(encoding="utf-8") if options.out.exists() else ""
+    lines = [json.loads(line) for line in known.splitlines()]
+    if options.parts and any(line["drawn_from"] != drawn_from for line in lines):
+        raise ConfigError(f"{options.out}: its cells are of other notes; begin another file")
     done = {Cell(line["part"], line["start"], line["size"], line["seed"]) for line in lines}
     seeds, sizes = (tuple(map(int, text.split(","))) for text in (options.seeds, options.sizes))
     with tempfile.TemporaryDirectory() as folder, options.out.open("a", encoding="utf-8") as stream:
-        corpora = (read_corpus(name, gold=True).documents for name in (options.train, options.dev))
         cells = Map(*corpora, patterns=options.patterns, folder=Path(folder))
         parts, starts = (list(filter(None, text.split(","))) for text in (options.parts, options.starts))
         for seed, size, part, start in product(seeds, sizes, parts, starts):
             cell = Cell(part, start, size, seed)
             for line in () if cell in done else list(cells.run(cell)):
-                lines.append({**asdict(cell), **line})
+                lines.append({**asdict(cell), **line, "drawn_from": drawn_from})
                 stream.write(json.dumps(lines[-1]) + "\n")
                 stream.flush()
     print("\n".join([*table(lines), "", *gains(lines)]))

@@ -1,5 +1,6 @@
 """The figures of the data card, counted by hand, and the card itself."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -90,4 +91,8 @@ def test_the_card_is_written_from_the_corpus(tmp_path: Path) -> None:
 
 def test_the_card_of_the_demo_corpus_is_up_to_date() -> None:
     demo = data_directory() / "demo"
-    assert (demo / "CARD.md").read_text(encoding="utf-8") == render_data_card(demo)
+    card = (demo / "CARD.md").read_text(encoding="utf-8")
+    assert card == render_data_card(demo)
+    version = re.search(r"^version: (\S+)$", (demo / "CITATION.cff").read_text(encoding="utf-8"), re.M)
+    assert version is not None
+    assert card.splitlines()[0].endswith(f", version {version[1]}")

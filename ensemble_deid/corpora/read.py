@@ -235,7 +235,7 @@ def read_corpus(path: Path | str, *, format: str | None = None, gold: bool = Tru
     """Read all notes of `path`; the format is detected unless it is named.
 
     `path` is a folder, a file, or a part of the demo corpus: `demo:train`, `demo:dev`, `demo:test`, `demo:site` (one
-    hospital), `demo:later` (sites written after the packaged English model).
+    hospital), `demo:later` (sites of writers who wrote no training note).
     `gold=False` reads only the text and ignores annotations, even broken ones. Raises CorpusError with the file and the
     place of the first problem; ids must be unique in the corpus.
 
