@@ -92,6 +92,12 @@ def test_example(rule: Completion) -> None:
         ("DOCTOR", "Dr. van der [Berg] and [Maartje] van Veen", "Dr. [van der Berg] and [Maartje van Veen]"),
         ("PATIENT", "told [Jess] I came", "told [Jess] I came"),
         ("PATIENT", "told [Jess]'s wife", "told [Jess]'s wife"),
+        ("PATIENT", "MSH|^~\\&\rPID|||30433960||AKÇA^T^T||", "MSH|^~\\&\rPID|||30433960||[AKÇA^T^T]||"),
+        ("PATIENT", "PID|866|SURESH^MASON^R||02/04/2061|M|E4", "PID|866|SURESH^MASON^R||02/04/2061|M|E4"),
+        ("PATIENT", "Dr. [Ülkü] Ş", "Dr. [Ülkü] Ş"),
+        ("DOCTOR", "seen by van der [Öztürk]", "seen by [van der Öztürk]"),
+        ("DATE", "power 5/5 at 1400, 15/20 1400, on 16/11 0930", "power 5/5 at 1400, 15/20 1400, on [16/11] 0930"),
+        ("PHONE", "dial [nine one one] or [five nine one one]", "dial nine one one or [five nine one one]"),
     ],
 )  # fmt: skip
 def test_seen(label: str, text: str, whole: str) -> None:
@@ -115,7 +121,7 @@ def test_a_higher_score_takes_what_a_lower_one_had() -> None:
 WORDS = (
     "March 3 , 2000 [70] s 2 .5 -year-old in since her MM/DD/YYYY x4471 ext. 555-0142 one fifty nine twenty third of "
     "Center Oncology HOSPITAL clinic ( DPI ) van der Berg Jess P sphiwe d ^S D. K1t tredge -on- Mooi oh two double E9G "
-    "0K4 AMSH/0072 week of age , Tuesday \n \t  \u2028"
+    "0K4 AMSH/0072 PID|||||A^Ö| NK1| Sat 3rd 3/12 1400 's ,DON OTT plot apt Ülkü week of age , Tuesday \n \t  \u2028"
 ).split(" ")
 LABELS = [label for labels in I2B2_CATEGORIES.values() for label in labels] + ["FECHAS", "OWN"]
 

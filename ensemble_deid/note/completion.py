@@ -48,6 +48,15 @@ _INSTITUTION = (
 )
 _TAIL = rf"(?:{_INSTITUTION.replace(' ', '|')})"
 _AGE_UNIT = r"(?:day|week|wk|month|mo|year|yr)"
+_DAY_AND_MONTH = r"(?:(?:0?[1-9]|1[0-2])/(?:0?[1-9]|[12]\d|3[01])|(?:0?[1-9]|[12]\d|3[01])/(?:0?[1-9]|1[0-2]))"
+_FIELD = r"[^|\r\n]*\|"
+_COMPONENTS = r"[^|~^\r\n]+(?:\^[^|~^\r\n]+)*"
+_LATIN = [chr(code) for code in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))]
+_LETTERS = {
+    "A-Z": "A-Z" + "".join(filter(str.isupper, _LATIN)),
+    "a-z": "a-z" + "".join(filter(str.islower, _LATIN)),
+}
+"""What stands in the rules for capitals and small letters, and for those of all languages in Latin script."""
 
 _Side = Literal["after", "before", "beside", "alone"]
 
@@ -82,6 +91,8 @@ def _row(
     least: float = 0.0,
 ) -> Completion:
     flags = re.IGNORECASE if any_case else re.NOFLAG
+    for few, all_of_them in _LETTERS.items():
+        pattern, surface = pattern.replace(few, all_of_them), surface.replace(few, all_of_them)
     return Completion(
         name=name,
         labels=tuple(labels.split()),
@@ -127,6 +138,12 @@ RULES: tuple[Completion, ...] = (
     _row("year in a sentence", "DATE", "alone",
           rf"\b(?:in|since) ({_YEAR})(?![\w/–-]|[.,]\d| (?:ml|mg|mcg|g|cc|m|h|hrs?|hours|units?|steps|k?cal|feet)\b)",
           example=("surgery in 2000.", "surgery in [2000].")),
+    _row("day and month before a time", "DATE", "alone",
+          rf"(?<![\w/.])({_DAY_AND_MONTH}) (?:[01]\d|2[0-3]):?[0-5]\d(?![\w/])",
+          example=("3/12 1400  2 mg", "[3/12] 1400  2 mg")),
+    _row("ordinal after its weekday", "DATE", "alone",
+          r"\b(?:mon|tues?|wed|thu(?:rs?)?|fri|sat|sun)\.?,? (\d{1,2}(?:st|nd|rd|th))\b",
+          example=("since Sat 3rd", "since Sat [3rd]")),
     # Numbers
     _row("extension", "PHONE FAX", "beside", r"[ ,;(]{0,3}(?:ext(?:ension|n)?\.?:? ?(\d{2,6})\b)", surface=r"\d\Z",
           example=("at [555-0142], ext. 4471", "at [555-0142], ext. [4471]")),
@@ -141,6 +158,17 @@ RULES: tuple[Completion, ...] = (
     _row("first half of a postcode", "ZIP", "before", r"\b[A-Z]\d[A-Z] ", surface=r"\A\d[A-Z]\d\Z", any_case=False,
           example=("E9G [0K4]", "[E9G 0K4]")),
     # Institutions and places
+    _row("possessive of an institution", "HOSPITAL ORGANIZATION", "after", r"['’]s\b", surface=r"\w\Z",
+          example=("at [Loyola]'s", "at [Loyola's]")),
+    _row("number of a house", "STREET", "before", r"(?<![\w/.,-])(?<![,\d] )\d{1,5}[A-Za-z]? ", surface=r"\A[A-Z][a-z]",
+          any_case=False, example=("at 2a [Willowbank Road]", "at [2a Willowbank Road]")),
+    _row("plot", "STREET", "before", r"\b(?:plot|hse|house|lot|flat|unit|apt\.?|h\. ?no\.?) ",
+          surface=r"\A\d[^,]*[A-Za-z]", example=("plot [9 Nza Street]", "[plot 9 Nza Street]")),
+    _row("part of a house", "STREET", "after",
+          r",? (?:app?t?\.?|unit|ste\.?|suite|flat|rm|room|lot|trlr|bldg\.?|floor|#) ?#?\w*\d\w*",
+          surface=r"[A-Za-z]\Z", example=("[77, rue du Portage], app. 4", "[77, rue du Portage, app. 4]")),
+    _row("box at a post office", "LOCATION-OTHER", "alone", r"\b(p\.? ?o\.? ?box [\dOl]+|p\. ?m\. ?b\.? ?[\dOl]+)\b",
+          example=("P.O. Box 118, Enugu", "[P.O. Box 118], Enugu")),
     _row("tail of an institution", "HOSPITAL ORGANIZATION", "after",
           rf"(?:,? (?:and |& |of |for )?{_TAIL}\b(?! (?:\d|note|visit|consult)))+", surface=r"[A-Za-z]\.?\Z",
           any_case=False, example=("at [Riverbend] Oncology Group", "at [Riverbend Oncology Group]")),
@@ -180,6 +208,15 @@ RULES: tuple[Completion, ...] = (
           surface=r"\A[A-Z][A-Za-z'’-]+\Z", any_case=False, example=("[SOHAL], G  52", "[SOHAL, G]  52")),
     _row("next component of HL7", "NAME", "after", r"\^[A-Z][A-Za-z'-]*(?!\w)", surface=r"\A[A-Za-z' -]+\Z",
           any_case=False, example=("|[Ko]^S|", "|[Ko^S]|")),
+    _row("given name in capitals", "NAME", "after", r",[A-Z]+(?!\w)", surface=r"\A[A-Z'-]{3,}\Z", any_case=False,
+          example=("PCP=[OKELEKE],M", "PCP=[OKELEKE,M]")),
+    # Fields of HL7
+    _row("patient's name in HL7", "PATIENT", "alone",
+          rf"(?<![^\r\n])PID\|(?:{_FIELD}){{4}}(?=[^|]*[A-Z]{{2}})({_COMPONENTS})", any_case=False,
+          example=("PID|1||||SEZGIN^ÜLFET^^^|", "PID|1||||[SEZGIN^ÜLFET]^^^|")),
+    _row("relative's name in HL7", "PATIENT", "alone",
+          rf"(?<![^\r\n])NK1\|{_FIELD}([^|~^\r\n]+(?:\^[^|~^\r\n]+)+)", any_case=False,
+          example=("NK1|1|BIBI^JAN^^|MTH", "NK1|1|[BIBI^JAN]^^|MTH")),
     # Words
     _row("rest of a word after", "NAME LOCATION CONTACT ID", "after", r"[^\W_]+", surface=r"[^\W_]\Z", least=0.5,
           example=("Dr. [K]1ttredge", "Dr. [K1ttredge]")),
@@ -190,6 +227,8 @@ TEMPLATE = re.compile(
     r"(?<![^\W_])(?:(?:mm?|dd?|mmm)([/.-])(?:dd?|mm?|mmm)\1yy(?:yy)?|yyyy([/.-])mm\2dd)(?![^\W_])", re.IGNORECASE
 )
 """How a form says that a date is to be written: `MM/DD/YYYY`."""
+EMERGENCY = re.compile(r"nine[ -]one[ -]one|911", re.IGNORECASE)
+"""Everybody's number, which is nobody's."""
 
 
 def rules_for(languages: Collection[str]) -> tuple[Completion, ...]:
@@ -202,14 +241,16 @@ def complete(
 ) -> tuple[Span, ...]:
     """Return the spans of a note, which do not overlap, made whole, and those found by form alone, in text order.
 
-    `labels` are those of the model: no other is found. Templates of dates lose their spans. No span crosses the end
-    of a line that it did not cross before, and completing again changes nothing.
+    `labels` are those of the model: no other is found. Templates of dates and emergency numbers lose their spans. No
+    span crosses the end of a line that it did not cross before, and completing again changes nothing.
     """
     templates = [Span(*match.span(), "DATE") for match in TEMPLATE.finditer(text)]
     by_form = [rule for rule in rules if rule.side == "alone" and rule.labels[0] in labels]
     found = [(rule, match) for rule in by_form for match in rule.pattern.finditer(text)]
     alone = [Span(*match.span(1), rule.labels[0], 1.0, SOURCE) for rule, match in found]
-    given = tuple(spans)
+    given = tuple(
+        span for span in spans if not (span.label == "PHONE" and EMERGENCY.fullmatch(text, span.start, span.end))
+    )
     while True:
         claims = [claim for span in outside(templates, given) for claim in _completed(text, span, rules)]
         done = tuple(sorted(_apart(text, [*claims, *alone])))
