@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 
+from ensemble_deid import Deidentifier
 from ensemble_deid.errors import ModelError
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.span import Span
@@ -39,6 +40,23 @@ def test_a_row_of_operating_points_for_each_corpus(tiny_model: Path, tiny_dev: P
     assert rows[0].split("|")[2:] == rows[1].split("|")[2:]
     assert len(rows[0].split("|")) == 8
     assert done.stdout.count("strict F1") == 2
+
+
+def test_what_is_released_has_the_repeats_and_no_withheld_note(script: ModuleType, tiny_model: Path) -> None:
+    model = Deidentifier.load(tiny_model)
+    notes = [
+        Document("a", "Seen by Dr. Brandon in clinic.\n", patient_id="7"),
+        Document("b", "Then Brandon rang.\n", patient_id="7"),
+        Document("c", "a\0b"),
+    ]
+    assert [len(note.spans) for note in model.predict(notes[:2])] == [1, 0]
+    out, system = script.released(model, notes)
+    assert [note.id for note in out] == ["a", "b"]
+    assert [note.text[span.start : span.end] for note in system for span in note.spans] == ["Brandon", "Brandon"]
+    gold = [note.with_spans(spans) for note, spans in zip(out, [note.spans for note in system], strict=True)]
+    line = script.released_line(gold, system)
+    assert line == "100.00 at 0.0, 100.0% fully redacted, F1 100.00"
+    assert script.released_line(gold, [note.with_spans([]) for note in out]).startswith("0.00 at 0.0, 0.0% fully")
 
 
 def test_sites_are_split_by_their_names(script: ModuleType) -> None:
