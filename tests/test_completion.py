@@ -98,6 +98,11 @@ def test_example(rule: Completion) -> None:
         ("DOCTOR", "seen by van der [Öztürk]", "seen by [van der Öztürk]"),
         ("DATE", "5/5 at 1400; 15/20 1400; Thu 8/24 1030", "5/5 at 1400; 15/20 1400; Thu 8/24 1030"),
         ("DATE", "power 5/5; 16/11 0930 fed", "power 5/5; [16/11] 0930 fed"),
+        ("DOCTOR", "by\t[Bhatt\tToby,]\tok", "by\t[Bhatt]\t[Toby],\tok"),
+        ("PATIENT", "[Reinsch</fam><giv>Baby]</giv>", "[Reinsch]</fam><giv>[Baby]</giv>"),
+        ("PATIENT", "for [<hw> Tarver (]1[), J]", "for [<hw> Tarver] (1), [J]"),
+        ("DATE", "at [208412040648] on [/14/11/54]", "at [20841204]0648 on /[14/11/54]"),
+        ("IDNUM", "at [208412040648]", "at [208412040648]"),
         ("PHONE", "dial [nine one one] or [five nine one one]", "dial nine one one or [five nine one one]"),
     ],
 )  # fmt: skip
