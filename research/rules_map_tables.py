@@ -62,16 +62,19 @@ def _shown(lines: Lines) -> str:
 
 
 def gains(lines: Lines) -> Iterator[str]:
-    """Yield a table of what TBED adds: to the patterns alone, and to the stack, on the same samples."""
-    yield "| part | patterns | notes | seeds | token recall | strict F1 |"
-    yield "| --- | --- | --: | --: | --: | --: |"
-    for part, start, size in dict.fromkeys((line["part"], line["start"], line["size"]) for line in lines):
+    """Yield a table of what TBED adds to the patterns alone and to a stack, on the same samples: recall / strict F1."""
+    sizes = sorted({line["size"] for line in lines})
+    yield "| part | patterns | " + " | ".join(f"{size} notes" for size in sizes) + " |"
+    yield "| --- | --- |" + " --: |" * len(sizes)
+    for part, start in dict.fromkeys((line["part"], line["start"]) for line in lines if line["part"] != "crf"):
         pair = ("TBED", "patterns") if part == "rules" else ("with TBED", "without TBED")
-        after, before = (selected(lines, part=part, start=start, size=size, system=name) for name in pair)
-        if not after or len(after) != len(before):
-            continue
-        recall = _gain(after, before, "at_rate" if "at_rate" in after[0] else "tokens", "recall")
-        yield f"| {part} | {start} | {size} | {len(after)} | {recall} | {_gain(after, before, 'strict', 'f1')} |"
+        cells = []
+        for size in sizes:
+            after, before = (selected(lines, part=part, start=start, size=size, system=name) for name in pair)
+            counts = "at_rate" if after and "at_rate" in after[0] else "tokens"
+            both = f"{_gain(after, before, counts, 'recall')} / {_gain(after, before, 'strict', 'f1')} ({len(after)})"
+            cells.append(both if after and len(after) == len(before) else "")
+        yield f"| {part} | {start} | {' | '.join(cells)} |"
 
 
 def _gain(after: Lines, before: Lines, counts: str, measure: Measure) -> str:

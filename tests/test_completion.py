@@ -97,6 +97,7 @@ def test_example(rule: Completion) -> None:
         ("PATIENT", "Dr. [Ülkü] Ş", "Dr. [Ülkü] Ş"),
         ("DOCTOR", "seen by van der [Öztürk]", "seen by [van der Öztürk]"),
         ("DATE", "5/5 at 1400; 15/20 1400; Thu 8/24 1030", "5/5 at 1400; 15/20 1400; Thu 8/24 1030"),
+        ("DOCTOR", "by [OTT],RN and [OTT],DON", "by [OTT],RN and [OTT,DON]"),
         ("DATE", "power 5/5; 16/11 0930 fed", "power 5/5; [16/11] 0930 fed"),
         ("DOCTOR", "by\t[Bhatt\tToby,]\tok", "by\t[Bhatt]\t[Toby],\tok"),
         ("PATIENT", "[Reinsch</fam><giv>Baby]</giv>", "[Reinsch]</fam><giv>[Baby]</giv>"),

@@ -203,8 +203,8 @@ RULES: tuple[Completion, ...] = (
           surface=r"\A[A-Z][A-Za-z'’-]+\Z", any_case=False, example=("[SOHAL], G  52", "[SOHAL, G]  52")),
     _row("next component of HL7", "NAME", "after", r"\^[A-Z][A-Za-z'-]*(?!\w)", surface=r"\A[A-Za-z' -]+\Z",
           any_case=False, example=("|[Ko]^S|", "|[Ko^S]|")),
-    _row("given name in capitals", "NAME", "after", r",[A-Z]+(?!\w)", surface=r"\A[A-Z'-]{3,}\Z", any_case=False,
-          example=("PCP=[OKELEKE],M", "PCP=[OKELEKE,M]")),
+    _row("given name in capitals", "NAME", "after", r",(?!(?:MD|DO|RN|NP|PA)\b)[A-Z]+(?!\w)",
+          surface=r"\A[A-Z'-]{3,}\Z", any_case=False, example=("PCP=[OKELEKE],M", "PCP=[OKELEKE,M]")),
     # Fields of HL7
     _row("patient's name in HL7", "PATIENT", "alone",
           rf"(?<![^\r\n])PID\|(?:{_FIELD}){{4}}(?=[^|]*[A-Z]{{2}})({_COMPONENTS})", any_case=False,
