@@ -89,6 +89,13 @@ def without_titles(note: Document) -> Document:
     return apply_edits(note, [Edit(start, end, "") for start, end in sorted(inside)])
 
 
+def with_titles(note: Document) -> Document:
+    """Return the note with a title before each name that has none: Dr. for clinicians, Ms. for others."""
+    bare = [span for span in names_of(note) if not TITLE.search(note.text, 0, span.start)]
+    titles = {True: "Dr. ", False: "Ms. "}
+    return apply_edits(note, [Edit(span.start, span.start, titles[span.label == "DOCTOR"]) for span in bare])
+
+
 def surnames_alone(note: Document) -> Document:
     """Return the note with the last surname of each name alone, without a title before it."""
     edits = []
@@ -119,6 +126,7 @@ def in_case(change: Callable[[str], str], note: Document) -> Document:
 
 FORMS: Mapping[str, Callable[[Document], Document]] = {
     "as they are": lambda note: note,
+    "titles": with_titles,
     "no titles": without_titles,
     "surname alone, no title": surnames_alone,
     "initials": with_initials,

@@ -38,6 +38,7 @@ def test_each_part_of_a_name_has_one_new_name_of_the_origin(origin: str) -> None
     ("form", "text"),
     [
         ("as they are", NOTE.text),
+        ("titles", "Seen by Dr. Ada M. Strong, MD on 4/2/2071. Ms. STRONG, Rosa called; Dr. Strong agrees."),
         ("no titles", "Seen by Ada M. Strong, MD on 4/2/2071. STRONG, Rosa called; Strong agrees."),
         ("surname alone, no title", "Seen by Strong, MD on 4/2/2071. STRONG called; Strong agrees."),
         ("initials", "Seen by Dr. A. M. Strong, MD on 4/2/2071. STRONG, R. called; Strong agrees."),
