@@ -36,6 +36,7 @@ def make_workplace(tiny_model: Path, folder: Path) -> None:
         for note in (*tiny_stack.notes(300), *tiny_stack.notes(400, patients=10))
     )
     (folder / "spans.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    shutil.copytree(Path(__file__).parents[1] / "data" / "german", folder / "data" / "german")
     (folder / "key").write_text(KEY.text, encoding="ascii")
     _write_tables(folder)
     _write_review(folder)
