@@ -104,6 +104,7 @@ def test_example(rule: Completion) -> None:
         ("PATIENT", "for [<hw> Tarver (]1[), J]", "for [<hw> Tarver] (1), [J]"),
         ("DATE", "at [208412040648] on [/14/11/54]", "at [20841204]0648 on /[14/11/54]"),
         ("IDNUM", "at [208412040648]", "at [208412040648]"),
+        ("DATE", "no [201345678901]", "no [201345678901]"),
         ("PHONE", "dial [nine one one] or [five nine one one]", "dial nine one one or [five nine one one]"),
     ],
 )  # fmt: skip

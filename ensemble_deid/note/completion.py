@@ -225,7 +225,7 @@ TEMPLATE = re.compile(
 EMERGENCY = re.compile(r"nine[ -]one[ -]one|911", re.IGNORECASE)
 """Everybody's number, which is nobody's."""
 _BETWEEN_CELLS = re.compile(r"\t|</\w+>(?:<\w+>)*")
-_STAMP = re.compile(r"(?:19|20)\d{10}(?:\d\d)?")
+_STAMP = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?")
 _DIGITS_OF_A_DATE = 8
 _NEVER_FIRST = " \t\r\n,;:/).]"
 _NEVER_LAST = " \t\r\n,;:/(["
