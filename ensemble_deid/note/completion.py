@@ -56,7 +56,7 @@ _LETTERS = {
     "A-Z": "A-Z" + "".join(filter(str.isupper, _LATIN)),
     "a-z": "a-z" + "".join(filter(str.islower, _LATIN)),
 }
-"""What stands in the rules for capitals and small letters, and for those of all languages in Latin script."""
+"""The ASCII letters in a rule -> the letters of all languages in Latin script."""
 
 _Side = Literal["after", "before", "beside", "alone"]
 
@@ -224,11 +224,9 @@ TEMPLATE = re.compile(
 """How a form says that a date is to be written: `MM/DD/YYYY`."""
 EMERGENCY = re.compile(r"nine[ -]one[ -]one|911", re.IGNORECASE)
 """Everybody's number, which is nobody's."""
-_BETWEEN_CELLS = re.compile(r"\t|</\w+>(?:<\w+>)*")
+_BETWEEN_CELLS = re.compile(r"\s*(?:\t|</\w+>(?:<\w+>)*)\s*")
 _STAMP = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d|2[0-3])[0-5]\d(?:[0-5]\d)?")
 _DIGITS_OF_A_DATE = 8
-_NEVER_FIRST = " \t\r\n,;:/).]"
-_NEVER_LAST = " \t\r\n,;:/(["
 
 
 def rules_for(languages: Collection[str]) -> tuple[Completion, ...]:
@@ -243,7 +241,7 @@ def complete(
 
     `labels` are those of the model: no other is found. Templates of dates and emergency numbers lose their spans. No
     span crosses the end of a line that it did not cross before, and completing again changes nothing. Of 47,413 spans
-    in demo train none has a tab, a tag's end, a clock's digits after a date's, or such punctuation at its ends.
+    in demo train none has a tab, a tag that ends, or a clock's digits after a date's.
     """
     templates = [Span(*match.span(), "DATE") for match in TEMPLATE.finditer(text)]
     by_form = [rule for rule in rules if rule.side == "alone" and rule.labels[0] in labels]
@@ -254,8 +252,8 @@ def complete(
     )
     while True:
         claims = [claim for span in outside(templates, given) for claim in _completed(text, span, rules)]
-        tidy = [part for claim in claims for part in _tidied(text, claim)]
-        done = tuple(sorted(_apart(text, [*tidy, *alone])))
+        cells = [cell for claim in claims for cell in _cells(text, claim)]
+        done = tuple(sorted(_apart(text, [*cells, *alone])))
         if done == given:
             return done
         given = done
@@ -284,8 +282,8 @@ def _completed(text: str, span: Span, rules: Sequence[Completion]) -> list[Span]
     return [span, *beside.values()]
 
 
-def _tidied(text: str, span: Span) -> Iterator[Span]:
-    """Yield what a span covers of each cell, without punctuation at its ends, and of a time stamp the date."""
+def _cells(text: str, span: Span) -> Iterator[Span]:
+    """Yield what a span covers between tabs and tags that end, and of a time stamp the date."""
     if span.label.upper() not in CATEGORY_OF_TYPE:
         yield span
         return
@@ -295,8 +293,6 @@ def _tidied(text: str, span: Span) -> Iterator[Span]:
         at = gap.end() if gap else end
         if span.label == "DATE" and _STAMP.fullmatch(text, start, end):
             end = start + _DIGITS_OF_A_DATE
-        cell = text[start:end]
-        start, end = end - len(cell.lstrip(_NEVER_FIRST)), start + len(cell.rstrip(_NEVER_LAST))
         if start < end:
             yield replace(span, start=start, end=end)
 
