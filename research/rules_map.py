@@ -5,8 +5,8 @@
 Starts: no patterns, five, twenty (what a hospital writes in a day), all of the package's. Parts: `rules`, the patterns
 alone and TBED alone on top of them; `crf`, a CRF alone; `stack`, the final estimator over patterns and CRF with TBED
 and without it, from one training; `network` and `encoder`, the same stack with these. Notes are drawn by patient, a
-larger sample includes the smaller ones. Every cell is a line of the file, and what is there is not run again; a file
-with cells of other notes is refused. All cells of a seed come first. Afterwards the tables: the seeds' counts together,
+larger sample includes the smaller ones. Every cell is a line of the file, and is run once; a file with cells of other
+notes is refused. All cells of a seed come first. Afterwards the tables: the seeds' counts together,
 intervals over the sites (or patients) of the dev notes; `--picture` draws them. With `--parts ''` nothing is run.
 """
 
