@@ -63,6 +63,31 @@ def test_the_list_is_that_of_a_model_of_rules_alone(
     assert main(["deidentify", str(model), str(note), "--out", str(folder / "out.txt"), "--accept-unfit"]) == 0
 
 
+@pytest.mark.parametrize("rules", [1, 2, 4, 9])
+def test_the_curve_ends_where_the_whole_list_does(folder: Path, rules: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also with marks, other letters and spans that begin inside a token, and where only a part is found."""
+    told = tiny_stack.note(
+        "900-01",
+        "Patient: ",
+        ("Jürgen Öz-Bell", "PATIENT"),
+        " of S",
+        ("Westport", "CITY"),
+        "\nDate: ",
+        ("01 / 12 / 2019", "DATE"),
+        "\nSeen by Dr. Bell",
+        (", Diaz", "DOCTOR"),
+        " on 02/1",
+        ("0/2019", "DATE"),
+        patient="900",
+    )
+    write_corpus([*tiny_stack.notes(400, patients=2), told], folder / "dev.jsonl", "jsonl")
+    learn(folder, folder / "tiny.toml", "--set", "tbed.cv_folds=0", "--set", f"tbed.max_rules={rules}")
+    *_, last, said = capsys.readouterr().out.splitlines()
+    number, _, f1, recall = last.split()
+    assert f"{number} rule" in said
+    assert f"strict F1 {f1}, token recall {recall} on dev" in said
+
+
 def test_a_list_for_people_is_short_and_quotes_no_name(folder: Path) -> None:
     rules = RuleList.load(learn(folder, "none", "--for-people", "--set", "tbed.cv_folds=0"))
     assert 0 < len(rules) <= 60

@@ -10,17 +10,19 @@ training notes.
 import difflib
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from ensemble_deid.arrays import Flags
+from ensemble_deid.arrays import Flags, Int32s
 from ensemble_deid.atomic import write_bytes_atomically
 from ensemble_deid.errors import ModelError, RuleError, needs_extra
+from ensemble_deid.evaluation.views import Place, token_keys
 from ensemble_deid.features.batch import Batch
 from ensemble_deid.model.ensemble import Ensemble
 from ensemble_deid.model.loading import load_model
@@ -33,7 +35,7 @@ from ensemble_deid.note.reading import as_read, read
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme, entity_rows, tags_to_spans
 from ensemble_deid.taggers.tbed.applier import Firing, RuleApplier
-from ensemble_deid.taggers.tbed.curve import CountsByRule, counts_by_rule
+from ensemble_deid.taggers.tbed.curve import CountsByRule, after_each_rule, counts_by_rule
 from ensemble_deid.taggers.tbed.initial import fit_initial
 from ensemble_deid.taggers.tbed.rule_text import write_rule
 from ensemble_deid.taggers.tbed.rulelist import RuleList
@@ -238,11 +240,22 @@ def rule_curve(tagger: TbedTagger, train: Batch, dev: Batch | None) -> list[Curv
     on_train = _f1_by_rule(counts_by_rule(tagger.rules.rules, train, start, tagger.scheme))
     if dev is None:
         return [CurvePoint(k, f1, None) for k, f1 in enumerate(on_train)]
-    counts = counts_by_rule(tagger.rules.rules, dev, tagger.initial.tag(dev), tagger.scheme)
-    recall = [found / counts.n_phi if counts.n_phi else None for found in counts.phi_found]
-    return [
-        CurvePoint(k, *figures) for k, figures in enumerate(zip(on_train, _f1_by_rule(counts), recall, strict=True))
-    ]
+    initial = tagger.initial.tag(dev)
+    on_dev = _f1_by_rule(counts_by_rule(tagger.rules.rules, dev, initial, tagger.scheme))
+    measure = partial(_token_recall, dev, [_phi_runs(note) for note in dev.documents], tagger.scheme)
+    recall = after_each_rule(tagger.rules.rules, dev, initial, tagger.scheme, measure=measure)
+    return [CurvePoint(k, *figures) for k, figures in enumerate(zip(on_train, on_dev, recall, strict=True))]
+
+
+def _token_recall(batch: Batch, gold: Sequence[Set[Place]], scheme: TagScheme, codes: Int32s) -> float | None:
+    """Return the recall of tags in the view "token-binary", None without annotated PHI."""
+    answers = zip(batch.documents, tags_to_spans(codes, batch.tokens, scheme), gold, strict=True)
+    found = sum(len(runs & _phi_runs(note.with_spans(spans))) for note, spans, runs in answers)
+    return found / wanted if (wanted := sum(map(len, gold))) else None
+
+
+def _phi_runs(note: Document) -> set[Place]:
+    return {(start, end) for start, end, _ in token_keys(note)}
 
 
 def model_curve(model: Path) -> list[CurvePoint]:

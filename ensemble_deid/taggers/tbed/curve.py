@@ -1,7 +1,8 @@
 """F1 after each rule of a list, and the best number of rules on held-out groups."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,45 +14,50 @@ from ensemble_deid.note.tags import TagScheme, entity_rows, spans_to_tags
 from ensemble_deid.taggers.tbed.applier import RuleApplier
 from ensemble_deid.taggers.tbed.templates import Rule
 
+_T = TypeVar("_T")
+Entities = tuple[Int32s, Int32s, Int32s]
+"""First token, token after the last, and label of each, as `entity_rows` has them."""
+
 
 @dataclass(frozen=True, slots=True)
 class CountsByRule:
-    """Exact matches and entities found, before the first rule and after each; and the annotated entities.
-
-    `phi_found` has how many of the `n_phi` tokens of PHI are tagged as any PHI, in the same order.
-    """
+    """Exact matches and entities found, before the first rule and after each; and the annotated entities."""
 
     by_rule: tuple[tuple[int, int], ...]
     n_gold: int
-    phi_found: tuple[int, ...] = ()
-    n_phi: int = 0
 
 
-def counts_by_rule(rules: Sequence[Rule], batch: Batch, initial: Column, scheme: TagScheme) -> CountsByRule:
-    """Apply rules one after another to the initial tags of an annotated batch, counting what is found after each.
+def after_each_rule(
+    rules: Sequence[Rule], batch: Batch, initial: Column, scheme: TagScheme, *, measure: Callable[[Int32s], _T]
+) -> list[_T]:
+    """Apply rules one after another; return what `measure` says of the tags before the first and after each.
 
-    Labels that are not in the scheme count as missed, and have no tag.
+    `measure` takes codes of the scheme's tags, (n_tokens,), and is asked again only where a rule has changed some.
     """
     index = {tag: code for code, tag in enumerate(scheme.tags)}
     codes = tag_codes(initial, scheme)
-    known = [[span for span in document.spans if span.label in scheme.labels] for document in batch.documents]
-    gold = _entities(spans_to_tags(known, batch.tokens, scheme).codes, batch, len(scheme.labels))
-    n_gold = sum(len({span.key for span in document.spans}) for document in batch.documents)
-    every_label = TagScheme.from_labels(span.label for document in batch.documents for span in document.spans)
-    phi = np.flatnonzero(batch.gold(every_label))
-
-    def found() -> tuple[int, int, int]:
-        return *_matches(codes, batch, gold, len(scheme.labels)), int(np.count_nonzero(codes[phi]))
-
-    counts, at = [found()], 0
+    found, at = [measure(codes)], 0
     for firing in RuleApplier(rules).firings(batch.table.columns, initial, batch.tokens.sentence_starts):
-        counts += [counts[-1]] * (firing.rule - at)
+        found += [found[-1]] * (firing.rule - at)
         at = firing.rule + 1
         codes[firing.tokens] = index[rules[firing.rule].to_tag]
-        counts.append(found())
-    counts += [counts[-1]] * (len(rules) - at)
-    by_rule = tuple((right, system) for right, system, _ in counts)
-    return CountsByRule(by_rule, n_gold, tuple(of_phi for *_, of_phi in counts), len(phi))
+        found.append(measure(codes))
+    return found + [found[-1]] * (len(rules) - at)
+
+
+def counts_by_rule(rules: Sequence[Rule], batch: Batch, initial: Column, scheme: TagScheme) -> CountsByRule:
+    """Count what is found in an annotated batch before the first rule and after each.
+
+    Labels that are not in the scheme, and spans that begin or end inside a token, count as missed.
+    """
+    gold = _gold_entities(batch, scheme)
+
+    def matches(codes: Int32s) -> tuple[int, int]:
+        found = _numbered(entity_rows(codes, batch.tokens), batch, scheme)
+        return len(np.intersect1d(found, gold, assume_unique=True)), len(found)
+
+    by_rule = after_each_rule(rules, batch, initial, scheme, measure=matches)
+    return CountsByRule(tuple(by_rule), sum(len({span.key for span in note.spans}) for note in batch.documents))
 
 
 def best_number_of_rules(folds: Sequence[CountsByRule]) -> int:
@@ -79,12 +85,20 @@ def tag_codes(tags: Column, scheme: TagScheme) -> Int32s:
     return table[tags.codes]
 
 
-def _entities(codes: Int32s, batch: Batch, n_labels: int) -> Int64s:
-    """Return one number for every entity that the tags spell."""
-    first, after, label = entity_rows(codes, batch.tokens)
-    return (first.astype(np.int64) * (len(codes) + 1) + after) * n_labels + label
+def _gold_entities(batch: Batch, scheme: TagScheme) -> Int64s:
+    """Return the annotated entities that tags can spell, as numbers."""
+    known = [[span for span in document.spans if span.label in scheme.labels] for document in batch.documents]
+    tokens = batch.tokens
+    first, after, label = entity_rows(spans_to_tags(known, tokens, scheme).codes, tokens)
+    keys = [{span.key for span in spans} for spans in known]
+    places = zip(tokens.start[first].tolist(), tokens.end[after - 1].tolist(), label.tolist(), strict=True)
+    owners = tokens.document[first].tolist()
+    exact = [(start, end, scheme.labels[k]) in keys[row] for row, (start, end, k) in zip(owners, places, strict=True)]
+    kept = np.flatnonzero(np.array(exact, dtype=bool))
+    return _numbered((first[kept], after[kept], label[kept]), batch, scheme)
 
 
-def _matches(codes: Int32s, batch: Batch, gold: Int64s, n_labels: int) -> tuple[int, int]:
-    found = _entities(codes, batch, n_labels)
-    return len(np.intersect1d(found, gold, assume_unique=True)), len(found)
+def _numbered(entities: Entities, batch: Batch, scheme: TagScheme) -> Int64s:
+    """Return one number for every entity."""
+    first, after, label = entities
+    return (first.astype(np.int64) * (len(batch.tokens) + 1) + after) * len(scheme.labels) + label
