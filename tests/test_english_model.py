@@ -1,6 +1,7 @@
 """The English model that is shipped: whole, trained on the corpus that is here, and as good as its card says."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,14 @@ def test_it_finds_the_surrogates_where_phi_was() -> None:
     assert sum(surrogates) / len(surrogates) > 0.9
     table = [[sum(found), len(found) - sum(found)] for found in (surrogates, annotated)]
     assert fisher_exact(table, alternative="less").pvalue > 0.05
+
+
+def test_the_card_has_all_that_make_writes_on_it() -> None:
+    recipe = (PROJECT.parents[1] / "Makefile").read_text(encoding="utf-8").partition("\nenglish-model:")[2]
+    written = re.findall(r"printf '(.+)' >> \$\(ENGLISH\)/README\.md", recipe.partition("\n\n")[0])
+    card = (PROJECT / "README.md").read_text(encoding="utf-8")
+    assert len(written) == 2
+    assert [text for text in written if text.replace("\\n", "\n") not in card] == []
 
 
 @pytest.mark.long
