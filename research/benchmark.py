@@ -5,7 +5,7 @@ them, `label` and `score`. Labels may be a system's own: all tables ask only whe
 """
 
 import argparse
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from ensemble_deid.corpora.json_fields import list_field, object_of, parse_json,
 from ensemble_deid.corpora.jsonl import span_of_json
 from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.deidentify.outputs import refuse_output_files
-from ensemble_deid.errors import CorpusError
+from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.evaluation.curve import has_scores, trace_curve
 from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.evaluation.render.results import FILE_FORMS, Results, Table
@@ -62,6 +62,9 @@ def add_commands(commands: Any) -> None:
 def run_benchmark(options: argparse.Namespace) -> int:
     """Score what any systems found in the same notes."""
     check_out_files(options.out, _FORMS, options.gold, *options.systems)
+    names = Counter(path.stem for path in options.systems)
+    if same := [name for name, times in names.items() if times > 1]:
+        raise ConfigError(f"two systems are called {same[0]}: a row has the name of its file, without the suffix")
     gold = read_gold(options.gold).documents
     publish(benchmark_results(gold, {path.stem: read_answer(path, gold) for path in options.systems}), options.out)
     return 0
@@ -80,7 +83,9 @@ def read_answer(path: Path, gold: Sequence[Document]) -> list[Document]:
     """Return gold's notes with a system's spans. Raises CorpusError naming the line, or a note without an answer."""
     texts = {note.id: note for note in gold}
     answers: dict[str, Document] = {}
-    for number, line in enumerate(read_utf8(path).splitlines(), 1):
+    for number, line in enumerate(read_utf8(path).split("\n"), 1):
+        if not line.strip():
+            continue
         place = f"{path}: line {number}"
         entry = object_of(parse_json(line, place), place)
         name = string_field(entry, "id", place)

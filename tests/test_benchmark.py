@@ -86,6 +86,24 @@ def test_the_command_writes_the_tables(tmp_path: Path) -> None:
     assert "| other | 0.00 at 0.0 (0%)" in (tmp_path / "table.md").read_text()
 
 
+def test_rows_have_names_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gold = write_corpus(GOLD, tmp_path / "gold.jsonl", "jsonl")[0]
+    (tmp_path / "more").mkdir()
+    paths = [
+        answer(folder, *({"id": note.id, "spans": []} for note in GOLD)) for folder in (tmp_path, tmp_path / "more")
+    ]
+    assert run(build_parser(), ["benchmark", str(gold), *map(str, paths)]) == 2
+    assert "two systems are called other" in capsys.readouterr().err
+
+
+def test_lines_of_an_answer_end_where_those_of_json_do(tmp_path: Path) -> None:
+    note = Document("a", "Anna\u2028Bell", (Span(0, 4, "PATIENT"),))
+    path = tmp_path / "other.jsonl"
+    line = json.dumps({"id": "a", "text": note.text, "spans": []}, ensure_ascii=False)
+    path.write_text(f"{line}\n\n", encoding="utf-8")
+    assert [found.id for found in read_answer(path, [note])] == ["a"]
+
+
 def test_a_system_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scrubadub", None)
     with pytest.raises(ConfigError, match="pip install scrubadub"):

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from ensemble_deid.corpora.read import read_corpus
 from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.evaluation.curve import keep_above
 from ensemble_deid.evaluation.views import count_view
+from ensemble_deid.model import options as options_module
 from ensemble_deid.model.directory import update_model
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
@@ -60,6 +62,24 @@ def files(folder: Path) -> dict[str, bytes]:
 def manifest(model: Path) -> dict[str, dict[str, object]]:
     loaded: dict[str, dict[str, object]] = json.loads((model / "manifest.json").read_text(encoding="utf-8"))
     return loaded
+
+
+@pytest.mark.parametrize("factor", [0.001, 0.3, 1.0])
+def test_a_model_is_scored_by_what_it_predicts(
+    model: Path, tmp_path: Path, run: Run, factor: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in notes whose form lowers the threshold, as capitals do."""
+    monkeypatch.setattr(options_module, "LOWERED", {"capitals": factor})
+    notes = tiny_stack.notes(400, patients=6)
+    gold = [note if k % 2 else replace(note, text=note.text.upper()) for k, note in enumerate(notes)]
+    write_corpus(gold, tmp_path / "gold.jsonl", "jsonl")
+    run("predict", model, tmp_path / "gold.jsonl", "--out", tmp_path / "found.jsonl")
+    figures = []
+    for number, system in enumerate((model, tmp_path / "found.jsonl")):
+        out = tmp_path / f"{number}.json"
+        run("evaluate", tmp_path / "gold.jsonl", system, "--resamples", 0, "--out", out)
+        figures.append(json.loads(out.read_text(encoding="utf-8"))["scores"])
+    assert figures[0] == figures[1]
 
 
 def tokens_found(model: Path, gold: Path, threshold: float) -> Counts:

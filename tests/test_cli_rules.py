@@ -22,6 +22,7 @@ from ensemble_deid.evaluation.render.html import markup
 from ensemble_deid.model.directory import update_model
 from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.span import Span
 from ensemble_deid.service.review.rules import RuleDesk, make_rules_app
 from ensemble_deid.service.settings import ServiceSettings
 from ensemble_deid.taggers.tbed.rulelist import RuleList
@@ -86,7 +87,29 @@ def test_show_chooses_rules_by_label_template_and_number(tiny_model: Path, run: 
     assert run("show", tiny_model, "--labels", "CITY") == header + rules[0] + rules[2]
     assert run("show", tiny_model, "--labels", "CITY", "--top", 1) == header + rules[0]
     assert run("show", tiny_model, "--template", "tag[-1]&short_shape[0]") == header + rules[3]
+    assert run("show", tiny_model, "--labels", "DATE, CITY") == run("show", tiny_model, "--labels", "DATE,CITY")
     assert "--template, column 5" in run("show", tiny_model, "--template", "word", status=2)
+    assert "the model has no label 'TOWN'; it has: " in run("show", tiny_model, "--labels", "TOWN", status=2)
+    assert "--top: at least 1, not -1" in run("show", tiny_model, "--top", "-1", status=2)
+
+
+def test_rules_see_a_note_as_the_model_does(tiny_model: Path, tmp_path: Path, run: Callable[..., str]) -> None:
+    """A note in lower case is read in capitals; a span that is turned around stands in two places."""
+    prose = "the patient came from lyndale with chest pain and was seen on the ward by the team in the morning. "
+    rules = write_rules(tmp_path / "my.rules", 'change O to B-CITY if the word is "LYNDALE"\n')
+    start = prose.index("lyndale")
+    spans = [Span(k * len(prose) + start, k * len(prose) + start + len("lyndale"), "CITY") for k in range(6)]
+    write_corpus([Document("a", 6 * prose, tuple(spans))], tmp_path / "low.jsonl", "jsonl")
+    checked = run("check", tiny_model, tmp_path / "low.jsonl", "--rules", rules).splitlines()
+    assert checked[1].split()[:4] == ["1", "6", "0", "6"]
+    turned = "Patient: \u202ellEb annA\u202c of Lyndale. Date: 03/04/2019\n"
+    write_corpus([Document("a", turned)], tmp_path / "turned.jsonl", "jsonl")
+    found = run("apply", tiny_model, tmp_path / "turned.jsonl", "--out", tmp_path / "found")
+    assert found.startswith("1 note written")
+    explained = run("explain", tiny_model, tmp_path / "turned.jsonl").splitlines()
+    (note,) = read_corpus(tmp_path / "found").documents
+    places = [f"{span.start}-{span.end} {span.label}" for span in note.spans]
+    assert [line for line in explained if line[0].isdigit() and "-" in line] == places
 
 
 def test_show_puts_rules_into_words(tiny_model: Path, run: Callable[..., str]) -> None:
@@ -508,6 +531,22 @@ change B-DOCTOR to B-PATIENT if the lower is "lyndale"
     run("replace", model, write_rules(tmp_path / "my.rules", rules))
     _, _, second = review_rules(model, towns()).split("<article ")
     assert "tags changed 2, turned from one wrong label into another 2 (they are: CITY 1, no PHI 1)" in second
+    # A label that was right before or is right after is not wrong twice, though the border is wrong.
+    notes = [tiny_stack.note(label, "From ", ("Old Lyndale", label), ".") for label in ("DOCTOR", "PATIENT")]
+    _, _, second = review_rules(model, notes).split("<article ")
+    assert "tags changed 2" in second
+    assert "turned from" not in second
+
+
+def test_what_starts_without_patterns_is_started_by_none(
+    tiny_train: Path, tmp_path: Path, run: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = tiny_stack.settings(tmp_path, **{"tbed.initial": "none", "tbed.cv_folds": "0"})
+    model = tmp_path / "model"
+    assert main(["train", str(tiny_train), "--out", str(model), "--submodels=regex,tbed", *arguments]) == 0
+    capsys.readouterr()
+    said = run("explain", model, tiny_train / "300-01.xml")
+    assert "-36 DATE\n    started by no pattern\n" in said
 
 
 def test_no_caption_is_left_alone_on_paper(tiny_model: Path) -> None:

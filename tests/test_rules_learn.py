@@ -88,6 +88,32 @@ def test_the_curve_ends_where_the_whole_list_does(folder: Path, rules: int, caps
     assert f"strict F1 {f1}, token recall {recall} on dev" in said
 
 
+@pytest.mark.parametrize(
+    ("start", "more", "said"),
+    [
+        ("none", ("--set", "tbed.initial=regex"), "--set tbed.initial: --start says what the rules start from"),
+        ("rooms.jsonl", (), "rooms.jsonl: none of its labels is among those of the notes: CITY, "),
+    ],
+)
+def test_what_cannot_be_started_from(
+    folder: Path, start: str, more: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notes = [*read_corpus(folder / "train.jsonl"), *read_corpus(folder / "dev.jsonl")]
+    rooms = [note.with_spans([Span(0, 7, "ROOM")]) for note in notes]
+    write_corpus(rooms, folder / "rooms.jsonl", "jsonl")
+    learn(folder, start if start == "none" else folder / start, *more, status=2)
+    assert said in capsys.readouterr().err
+
+
+def test_notes_learned_from_measure_nothing_unless_that_is_meant(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_corpus(tiny_stack.notes(), folder / "dev.jsonl", "jsonl")
+    learn(folder, "none", status=2)
+    assert "--allow-overlap if this is meant" in capsys.readouterr().err
+    learn(folder, "none", "--allow-overlap")
+
+
 def test_a_list_for_people_is_short_and_quotes_no_name(folder: Path) -> None:
     rules = RuleList.load(learn(folder, "none", "--for-people", "--set", "tbed.cv_folds=0"))
     assert 0 < len(rules) <= 60

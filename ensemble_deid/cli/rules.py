@@ -23,7 +23,7 @@ from ensemble_deid.cli.sources import read_gold
 from ensemble_deid.cli.terminal import DIFFERENCES, counted, say, warn
 from ensemble_deid.config import load_config
 from ensemble_deid.corpora.formats import ANNOTATED
-from ensemble_deid.corpora.read import locate_corpus
+from ensemble_deid.corpora.read import locate_corpus, read_corpus
 from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError, RuleError, needs_extra
 from ensemble_deid.model.installed import model_of
@@ -92,7 +92,7 @@ def _add_learn(actions: Any) -> None:
     learn.add_argument("--out", metavar="FILE", type=Path, required=True, help="the rule list")
     learn.add_argument("--for-people", action="store_true", help="a list for people: at most 60 rules in plain words")
     add_config(learn)
-    add_shared(learn, "seed")
+    add_shared(learn, "seed", "allow-overlap")
 
 
 def _add_rules(parser: CommandParser) -> None:
@@ -147,9 +147,15 @@ def run_show(options: argparse.Namespace) -> None:
     from ensemble_deid.training.rule_approvals import APPROVED_KEY, rule_approvals
     from ensemble_deid.training.rules import RuleModel
 
-    rules = RuleModel.load(options.model).rules
+    if options.top is not None and options.top < 1:
+        raise ConfigError(f"--top: at least 1, not {options.top}")
+    model = RuleModel.load(options.model)
+    rules = model.rules
     wanted = None if options.template is None else parse_template(options.template, place="--template")
-    labels = None if options.labels is None else set(options.labels.split(","))
+    labels = None if options.labels is None else {label.strip() for label in options.labels.split(",")}
+    if unknown := sorted((labels or set()).difference(model.tagger.scheme.labels)):
+        known = ", ".join(model.tagger.scheme.labels)
+        raise ConfigError(f"--labels: the model has no label {unknown[0]!r}; it has: {known}")
     chosen = [
         (number, rule)
         for number, rule in enumerate(rules, 1)
@@ -206,7 +212,7 @@ def run_explain(options: argparse.Namespace) -> None:
     from ensemble_deid.taggers.tbed.rule_text import write_rule
     from ensemble_deid.training.rules import RuleModel, explain_note
 
-    documents = read_gold(options.note).documents
+    documents = read_corpus(options.note, gold=False).documents
     if len(documents) != 1:
         raise CorpusError(f"{options.note}: expected one note, not {len(documents)}")
     model = RuleModel.load(options.model)
@@ -228,7 +234,7 @@ def run_apply(options: argparse.Namespace) -> None:
 
     refuse_output(options.out, locate_corpus(options.corpus), options.model, options.rules, format=options.format)
     model = _rule_model(options)
-    found = apply_rules_to(model, read_gold(options.corpus).documents)
+    found = apply_rules_to(model, read_corpus(options.corpus, gold=False).documents)
     # Four significant digits of the scores, as `predict` writes them.
     documents = [d.with_spans(replace(span, score=rounded(span.score)) for span in d.spans) for d in found]
     write_corpus(documents, options.out, options.format)
@@ -259,6 +265,9 @@ def run_learn(options: argparse.Namespace) -> None:
     start = options.start
     patterns = start if Path(start).suffix == ".toml" else "none"
     settings = {"regex.patterns": patterns, "tbed.initial": "none" if start == "none" else "regex"}
+    for key in settings:
+        if any(given.partition("=")[0].strip() == key for given in options.overrides):
+            raise ConfigError(f"--set {key}: --start says what the rules start from")
     config = load_config(
         options.config,
         overrides=[
@@ -273,7 +282,9 @@ def run_learn(options: argparse.Namespace) -> None:
     refuse_output_files([options.out], options.corpus, options.dev, options.config, place)
     corpus, dev = (read_gold(name, model=model_of(start)).documents for name in (options.corpus, options.dev))
     system = None if start == "none" or patterns == start else _other_system(start)
-    learned = learn_rule_list(corpus, dev, config=config, start=system, notify=warn)
+    learned = learn_rule_list(
+        corpus, dev, config=config, start=system, notify=warn, allow_overlap=options.allow_overlap
+    )
     for line in curve_lines(learned.curve):
         say(line)
     learned.rules.save(options.out)

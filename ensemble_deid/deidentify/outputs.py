@@ -11,6 +11,7 @@ from ensemble_deid.corpora.formats import FILE_SUFFIXES, format_named
 from ensemble_deid.corpora.read import Location, locate_corpus
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.model.installed import model_of
+from ensemble_deid.model.manifest import FILE as MANIFEST
 
 Input = Location | Path | str | None
 """A corpus argument, a model folder, or a file; None stands for an option that was not given."""
@@ -34,7 +35,7 @@ def refuse_output(out: Path, *inputs: Input, format: str | None = None) -> None:
     for given in inputs:
         source = _source(given)
         if source is not None and out.resolve() == (source if source.is_dir() else source.parent).resolve():
-            kind = "model" if (source / "manifest.json").is_file() else "input folder"
+            kind = "model" if (source / MANIFEST).is_file() else "input folder"
             raise CorpusError(f"{out}: the output folder is the {kind}")
     _refuse_inputs_among(_entries(out), inputs)
     check_writable(out)
@@ -54,13 +55,15 @@ def refuse_inside(outs: Iterable[Path | None], *inputs: Input) -> None:
 
 
 def refuse_output_files(outs: Iterable[Path | None], *inputs: Input) -> None:
-    """Raise CorpusError where one of the files `outs` is an input, a folder, or named twice, or cannot be written."""
+    """Raise CorpusError where one of the files `outs` is an input, a folder, in a model, named twice, or not writable."""
     named: set[Path] = set()
     for out in outs:
         if out is None:
             continue
         if out.is_dir():
             raise CorpusError(f"{out}: is a folder; the name of a file is needed")
+        if (out.resolve().parent / MANIFEST).is_file():
+            raise CorpusError(f"{out}: lies in a model, which may hold no other files")
         if out.resolve() in named:
             raise CorpusError(f"{out}: is named for two outputs")
         named.add(out.resolve())

@@ -89,6 +89,11 @@ def view_of(reading: Reading, document: Document) -> Document:
     return replace(view, text="".join(c.upper() if len(c.upper()) == 1 else c for c in view.text))
 
 
+def as_seen(document: Document) -> Document:
+    """Return a note, with its annotations, as the submodels see a new one."""
+    return view_of(read(document.text), document)
+
+
 def arithmetic_in_use(taggers: Mapping[str, Tagger]) -> dict[str, str]:
     """Return the arithmetic of each submodel that is a network, such as `eight bits, cpu`."""
     found = {

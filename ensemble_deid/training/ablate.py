@@ -16,14 +16,13 @@ from ensemble_deid.evaluation.bootstrap import PairedDifference, paired_differen
 from ensemble_deid.evaluation.operating_points import ThresholdRule, choose_threshold
 from ensemble_deid.evaluation.views import count_view, resampled_units
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.model.ensemble import Ensemble
+from ensemble_deid.model.ensemble import Ensemble, as_seen
 from ensemble_deid.model.loading import load_model, model_source
 from ensemble_deid.model.manifest import fingerprint, private_files, read_manifest
 from ensemble_deid.model.pattern_choice import NO_PATTERNS
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import drop_overlaps
-from ensemble_deid.note.reading import as_read
 from ensemble_deid.note.span import Span
 from ensemble_deid.parallel import Reporter, Step
 from ensemble_deid.stacking.dataset import FILES as STACKING_FILES
@@ -206,7 +205,7 @@ def ablate(
     if rows != "as-trained":
         private = private_files(model, *STACKING_FILES, purpose="an ablation (but for --rows as-trained)")
         dataset = StackingDataset.load(private)
-    documents = [as_read(ensemble.with_given(document)) for document in documents]
+    documents = [as_seen(ensemble.with_given(document)) for document in documents]
     notes = None if retrain is None else check_training_notes(model, retrain)
     config = _with_settings(ensemble.config, ensemble.stacker, jobs=jobs)
     # Now, since the other rows take long.

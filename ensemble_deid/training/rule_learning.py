@@ -13,6 +13,7 @@ from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.features.batch import Batch, training_view, with_lexicon
 from ensemble_deid.features.columns import note_columns
 from ensemble_deid.features.table import Column
+from ensemble_deid.model.ensemble import as_seen
 from ensemble_deid.model.feature_extractor import fit_feature_extractor
 from ensemble_deid.model.pattern_choice import choose_patterns
 from ensemble_deid.note.counts import Counts
@@ -60,16 +61,18 @@ def learn_rule_list(
     config: Config,
     start: OtherSystem | None = None,
     notify: Callable[[str], None],
+    allow_overlap: bool = False,
 ) -> LearnedRules:
     """Learn rules from annotated notes, and measure them on the notes `dev`, of other patients.
 
     They start as `config.tbed.initial` says, with `start` from the spans of that system, of which only labels of the
-    notes count. Raises CorpusError where there is too little to learn from or dev notes are among those learned from.
+    notes count. Raises CorpusError where there is too little to learn from, where none of that system's labels is
+    known, or, unless `allow_overlap`, where dev notes or patients are among those learned from.
     """
     if not any(document.spans for document in dev):
         raise CorpusError(f"the dev corpus ({len(dev)} notes) has no annotated PHI to measure the rules by")
-    notes, _ = checked_notes(documents, dev, config=config, warm=COLD, allow_overlap=False)
-    learned_from, held_out = list(map(as_read, notes)), list(map(as_read, dev))
+    notes, _ = checked_notes(documents, dev, config=config, warm=COLD, allow_overlap=allow_overlap)
+    learned_from, held_out = list(map(as_read, notes)), list(map(as_seen, dev))
     scheme = TagScheme.from_labels(span.label for document in learned_from for span in document.spans)
     choice = choose_patterns(config, scheme.labels, learned_from)
     plain, extractor = fit_feature_extractor(learned_from, scheme.labels, config=config, choice=choice)
@@ -99,6 +102,8 @@ def _starting_from(batch: Batch, system: OtherSystem, documents: Sequence[Docume
     """Return the batch with a system's spans in the place of the patterns' matches."""
     found = [as_read(document).spans for document in system.annotate(documents)]
     known = tuple(tuple(span for span in spans if span.label in scheme.labels) for spans in found)
+    if any(found) and not any(known):
+        raise CorpusError(f"{system.name}: none of its labels is among those of the notes: {', '.join(scheme.labels)}")
     initial = Column(spans_to_tags(known, batch.tokens, scheme).codes, scheme.tags)
     columns = batch.table
     others = note_columns(columns["lower"], columns["case"], initial, batch.tokens)

@@ -103,7 +103,7 @@ def _facts(model: RuleModel, approvals: RuleApprovals, documents: Sequence[Docum
         None if documents is None else f"Checked on {len(documents)} notes. Each rule counts at its turn in the list."
     )
     lines = [
-        f"{len(model.rules)} rules, applied in this order ({header}).",
+        f"Rules: {len(model.rules)}, applied in this order ({header}).",
         f"SHA-256 of the list: {approvals.sha256}",
         f"Approved: {approvals.summary()}",
         notes,

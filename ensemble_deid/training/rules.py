@@ -24,14 +24,14 @@ from ensemble_deid.atomic import write_bytes_atomically
 from ensemble_deid.errors import ModelError, RuleError, needs_extra
 from ensemble_deid.evaluation.views import Place, token_keys
 from ensemble_deid.features.batch import Batch
-from ensemble_deid.model.ensemble import Ensemble
+from ensemble_deid.model.ensemble import Ensemble, as_seen
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.model.options import PredictionOptions
 from ensemble_deid.note.counts import f1_score
 from ensemble_deid.note.digits import percent
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.reading import as_read, read
+from ensemble_deid.note.reading import read
 from ensemble_deid.note.span import Span
 from ensemble_deid.note.tags import TagScheme, entity_rows, tags_to_spans
 from ensemble_deid.taggers.tbed.applier import Firing, RuleApplier
@@ -87,7 +87,7 @@ class RuleModel:
 
     def batch(self, documents: Sequence[Document]) -> Batch:
         """Return the notes as the model sees new notes: their annotations have no part in it."""
-        return self.ensemble.feature_extractor.extract([as_read(document) for document in documents])
+        return self.ensemble.feature_extractor.extract([as_seen(document) for document in documents])
 
     def firings(self, batch: Batch) -> Iterator[Firing]:
         """Yield the rules that change tags of a batch, in order, with the tokens that they change."""
@@ -164,10 +164,11 @@ def check_rules(model: RuleModel, documents: Sequence[Document], *, examples: in
 
 
 def _mislabelled(rule: Rule, right: Sequence[str]) -> dict[str, int]:
-    """Count what words are that a rule gives another label, the wrong one before and after."""
-    if "O" in (rule.from_tag, rule.to_tag) or rule.from_tag[2:] == rule.to_tag[2:]:
+    """Count what words are whose label is wrong before a rule, and another wrong one after it."""
+    labels = (rule.from_tag[2:], rule.to_tag[2:])
+    if "" in labels or labels[0] == labels[1]:
         return {}
-    return dict(Counter(tag if tag == "O" else tag[2:] for tag in right).most_common())
+    return dict(Counter(tag if tag == "O" else tag[2:] for tag in right if tag[2:] not in labels).most_common())
 
 
 def _examples(batch: Batch, documents: Sequence[Document], tokens: Mapping[Effect, Sequence[int]]) -> list[RuleExample]:
@@ -203,13 +204,13 @@ def explain_note(model: RuleModel, document: Document) -> list[TracedSpan]:
     codes = final_tags(model.rules.rules, batch, tagger.initial.tag(batch), tagger.scheme)
     spans = [span for found in tags_to_spans(codes, batch.tokens, tagger.scheme, source="tbed") for span in found]
     first, after, _ = entity_rows(codes, batch.tokens)
-    traced = []
+    traced: list[TracedSpan] = []
     reading = read(document.text)
+    started = batch.initial[0] if tagger.initial.kind == "regex" else ()
     for span, low, high in zip(spans, first.tolist(), after.tolist(), strict=True):
         numbers = sorted({number for row in range(low, high) for number in touched[row]})
-        patterns = [start.source for start in batch.initial[0] if start.overlaps(span)]
-        (span,) = reading.original_spans([span])
-        traced.append(TracedSpan(span, patterns[0] if patterns else "", tuple(numbers)))
+        pattern = next((start.source for start in started if start.overlaps(span)), "")
+        traced += [TracedSpan(part, pattern, tuple(numbers)) for part in reading.original_spans([span])]
     return traced
 
 

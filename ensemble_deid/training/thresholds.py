@@ -21,6 +21,7 @@ from ensemble_deid.evaluation.operating_points import (
 )
 from ensemble_deid.model.additions import changeable_files, changes_since_training, listed
 from ensemble_deid.model.directory import update_model
+from ensemble_deid.model.ensemble import as_seen
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest, has_private_file, read_manifest
 from ensemble_deid.model.measured import CHOSEN_WITH, SHIPPED, OutOfFold, out_of_fold
@@ -28,7 +29,6 @@ from ensemble_deid.model.options import CHOICE, DEV, members_record
 from ensemble_deid.model.seen_notes import SeenNotes, overlap_choice
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.reading import as_read
 from ensemble_deid.stacking.dataset import ARRAYS as DATASET
 from ensemble_deid.stacking.stacker import Stacker
 from ensemble_deid.stacking.voting import choose_best_members
@@ -200,7 +200,7 @@ def choose_members(
     if not allow_overlap:
         seen.refuse(dev, used_for="to choose submodels on")
     ensemble, _ = load_model(model)
-    dev = [as_read(document) for document in dev]
+    dev = [as_seen(document) for document in dev]
     proposals = ensemble.propose(ensemble.feature_extractor.extract(dev))
     there = {span.label for document in dev for span in document.spans}
     chosen = choose_best_members(dev, proposals, labels=ensemble.scheme.labels, best=best)

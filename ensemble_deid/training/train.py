@@ -14,7 +14,7 @@ from ensemble_deid.deidentify.deidentifier import Deidentifier
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.features.batch import Batch, select_documents, training_view, with_lexicon, with_vocabulary
 from ensemble_deid.model.directory import save_model
-from ensemble_deid.model.ensemble import Ensemble, arithmetic_of_training
+from ensemble_deid.model.ensemble import Ensemble, arithmetic_of_training, as_seen
 from ensemble_deid.model.feature_extractor import FeatureExtractor, fit_feature_extractor
 from ensemble_deid.model.manifest import Manifest, fingerprint, installed_packages
 from ensemble_deid.model.measured import CURVES, LANGUAGES, curves_record
@@ -174,7 +174,7 @@ def _train(documents: Sequence[Document], dev_documents: Sequence[Document], *, 
     augment = config.augment
     copies = copies_for_training(documents, share=augment.share, changes=augment.changes, seed=config.seed)
     documents = [as_read(document) for document in all_with_given([*documents, *copies], run.members)]
-    dev_documents = [as_read(document) for document in all_with_given(dev_documents, run.members)]
+    dev_documents = [as_seen(document) for document in all_with_given(dev_documents, run.members)]
     scheme = run.warm.scheme(documents, submodels=config.submodels, notify=run.notify)
     label_groups(config.by_type, scheme.labels)  # raises ConfigError for a type that no label is of
     patterns = choose_patterns(config, scheme.labels, documents)
