@@ -369,6 +369,13 @@ def test_curve_is_drawn_from_what_training_measured(tiny_model: Path, tmp_path: 
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
+def test_nothing_is_written_into_a_model(model: Path, run: Callable[..., str]) -> None:
+    """A file that its manifest does not name would make it unreadable."""
+    said = run("curve", model, "--out", model / "curve.png", status=2)
+    assert "curve.png: lies in a model, which may hold no other files" in said
+    assert run("show", model) == learned(model)
+
+
 def test_a_curve_of_other_rules_says_so(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     warning = "ensemble-deid: the curve is that of the rules as trained; other rules are in the model now\n"

@@ -62,12 +62,12 @@ def refuse_output_files(outs: Iterable[Path | None], *inputs: Input) -> None:
             continue
         if out.is_dir():
             raise CorpusError(f"{out}: is a folder; the name of a file is needed")
-        if (out.resolve().parent / MANIFEST).is_file():
-            raise CorpusError(f"{out}: lies in a model, which may hold no other files")
         if out.resolve() in named:
             raise CorpusError(f"{out}: is named for two outputs")
         named.add(out.resolve())
         _refuse_inputs_among([out], inputs)
+        if (out.resolve().parent / MANIFEST).is_file():
+            raise CorpusError(f"{out}: lies in a model, which may hold no other files")
         check_writable(out.parent)
 
 
