@@ -19,7 +19,7 @@ from ensemble_deid.cli.options import (
     add_port,
     add_shared,
 )
-from ensemble_deid.cli.sources import read_gold
+from ensemble_deid.cli.sources import check_out_files, read_gold
 from ensemble_deid.cli.terminal import DIFFERENCES, counted, say, warn
 from ensemble_deid.config import load_config
 from ensemble_deid.corpora.formats import ANNOTATED
@@ -246,7 +246,7 @@ def run_curve(options: argparse.Namespace) -> None:
     from ensemble_deid.training.rule_replacement import has_trained_rules
     from ensemble_deid.training.rules import curve_lines, draw_curve, model_curve
 
-    refuse_output_files([options.out], options.model)
+    check_out_files([] if options.out is None else [options.out], [".png"], options.model)
     points = model_curve(options.model)
     for line in curve_lines(points):
         say(line)

@@ -55,7 +55,7 @@ def refuse_inside(outs: Iterable[Path | None], *inputs: Input) -> None:
 
 
 def refuse_output_files(outs: Iterable[Path | None], *inputs: Input) -> None:
-    """Raise CorpusError where one of the files `outs` is an input, a folder, in a model, named twice, or not writable."""
+    """Raise CorpusError where one of `outs` is an input, a folder, in a model, named twice, or cannot be written."""
     named: set[Path] = set()
     for out in outs:
         if out is None:
