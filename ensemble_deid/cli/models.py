@@ -54,7 +54,7 @@ def add_model_commands(commands: Any) -> None:
 
 
 def _add_compact(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--compact", action="store_true", help="round weights: two fifths smaller")
+    parser.add_argument("--compact", action="store_true", help="round weights: smaller")
 
 
 def run_package(options: argparse.Namespace) -> None:
