@@ -37,6 +37,7 @@ NOT_RUN = {
     "docs/results.md": 5,
     "docs/reviewer.md": 1,
     "research/reports/2026-11-other-members.md": 1,
+    "research/reports/2026-11-paper-tables.md": 1,
     "research/reports/2026-11-quicker.md": 1,
     "research/reports/2026-11-rules-for-people.md": 2,
     "research/reports/2026-11-rules-map.md": 1,
