@@ -12,6 +12,7 @@ from ensemble_deid.corpora.read import Location, locate_corpus
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.model.installed import model_of
 from ensemble_deid.model.manifest import FILE as MANIFEST
+from ensemble_deid.model.manifest import SIGNATURE
 
 Input = Location | Path | str | None
 """A corpus argument, a model folder, or a file; None stands for an option that was not given."""
@@ -66,7 +67,7 @@ def refuse_output_files(outs: Iterable[Path | None], *inputs: Input) -> None:
             raise CorpusError(f"{out}: is named for two outputs")
         named.add(out.resolve())
         _refuse_inputs_among([out], inputs)
-        if (out.resolve().parent / MANIFEST).is_file():
+        if out.name != SIGNATURE and (out.resolve().parent / MANIFEST).is_file():
             raise CorpusError(f"{out}: lies in a model, which may hold no other files")
         check_writable(out.parent)
 
