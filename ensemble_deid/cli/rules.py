@@ -24,7 +24,7 @@ from ensemble_deid.cli.terminal import DIFFERENCES, counted, say, warn
 from ensemble_deid.config import load_config
 from ensemble_deid.corpora.formats import ANNOTATED
 from ensemble_deid.corpora.read import locate_corpus, read_corpus
-from ensemble_deid.deidentify.outputs import refuse_in_model, refuse_output, refuse_output_files
+from ensemble_deid.deidentify.outputs import refuse_output, refuse_output_files
 from ensemble_deid.errors import ConfigError, CorpusError, DeidError, RuleError, needs_extra
 from ensemble_deid.model.installed import model_of
 from ensemble_deid.note.digits import percent, rounded
@@ -280,7 +280,6 @@ def run_learn(options: argparse.Namespace) -> None:
     )
     place = None if start == "none" else model_of(start) or Path(start)
     refuse_output_files([options.out], options.corpus, options.dev, options.config, place)
-    refuse_in_model([options.out])
     corpus, dev = (read_gold(name, model=model_of(start)).documents for name in (options.corpus, options.dev))
     system = None if start == "none" or patterns == start else _other_system(start)
     learned = learn_rule_list(
@@ -325,7 +324,6 @@ def run_review(options: argparse.Namespace) -> None:
         _serve_rules(options, documents)
         return
     refuse_output_files([options.out], options.model, options.corpus)
-    refuse_in_model([options.out])
     write_text_atomically(options.out, review_rules(options.model, documents))
     say(f"the page is {options.out}; it contains PHI: keep it where the notes are kept")
 

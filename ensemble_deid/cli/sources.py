@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.cli.terminal import say, warn
 from ensemble_deid.corpora.read import Corpus, read_corpus
-from ensemble_deid.deidentify.outputs import Input, refuse_in_model, refuse_output_files
+from ensemble_deid.deidentify.outputs import Input, refuse_output_files
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.model.installed import model_of
 from ensemble_deid.model.options import threshold_factor
@@ -73,7 +73,6 @@ def read_gold(name: str, *, model: Path | None = None) -> Corpus:
 def check_out_files(files: Sequence[Path], forms: Sequence[str], *inputs: Input) -> None:
     """Raise ConfigError for a file that would replace an input, or whose name ends in none of the forms."""
     refuse_output_files(files, *inputs)
-    refuse_in_model(files)
     for file in files:
         if file.suffix not in forms:
             raise ConfigError(f"--out {file}: the name must end in one of {', '.join(forms)}")

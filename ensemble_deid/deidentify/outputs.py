@@ -12,6 +12,7 @@ from ensemble_deid.corpora.read import Location, locate_corpus
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.model.installed import model_of
 from ensemble_deid.model.manifest import FILE as MANIFEST
+from ensemble_deid.model.manifest import SIGNATURE
 
 Input = Location | Path | str | None
 """A corpus argument, a model folder, or a file; None stands for an option that was not given."""
@@ -55,7 +56,7 @@ def refuse_inside(outs: Iterable[Path | None], *inputs: Input) -> None:
 
 
 def refuse_output_files(outs: Iterable[Path | None], *inputs: Input) -> None:
-    """Raise CorpusError where one of the files `outs` is an input, a folder, or named twice, or cannot be written."""
+    """Raise CorpusError for a file of `outs` that is an input, a folder, in a model or named twice, or not writable."""
     named: set[Path] = set()
     for out in outs:
         if out is None:
@@ -66,14 +67,9 @@ def refuse_output_files(outs: Iterable[Path | None], *inputs: Input) -> None:
             raise CorpusError(f"{out}: is named for two outputs")
         named.add(out.resolve())
         _refuse_inputs_among([out], inputs)
+        if out.name != SIGNATURE and (out.resolve().parent / MANIFEST).is_file():
+            raise CorpusError(f"{out}: lies in a folder that is read: a model may hold no other files")
         check_writable(out.parent)
-
-
-def refuse_in_model(outs: Iterable[Path | None]) -> None:
-    """Raise CorpusError where one of the files `outs` would lie in a model, which could then not be read any more."""
-    for out in outs:
-        if out is not None and (out.resolve().parent / MANIFEST).is_file():
-            raise CorpusError(f"{out}: lies in a model, which may hold no other files")
 
 
 def refuse_shared(*outs: Path | None) -> None:
