@@ -12,13 +12,13 @@ from ensemble_deid.evaluation.bootstrap import PairedDifference, paired_differen
 from ensemble_deid.evaluation.render.figures import counts_cells, difference_cells, difference_record
 from ensemble_deid.evaluation.render.results import Point, Results, Table, draw_points
 from ensemble_deid.evaluation.views import CountTable, count_view
+from ensemble_deid.model.ensemble import as_seen
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.options import COMBINERS, SVM, combine_named
 from ensemble_deid.note.completion import complete
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.proven_numbers import add_proven_numbers
-from ensemble_deid.note.reading import as_read
 from ensemble_deid.training.reports import counts_record
 
 VIEWS = ("strict", "token-binary")
@@ -46,7 +46,7 @@ def compare_combiners(
     """
     ensemble, _ = load_model(model)
     deidentifier = Deidentifier(ensemble)
-    documents = [as_read(document) for document in documents]
+    documents = [as_seen(document) for document in documents]
     batch = ensemble.feature_extractor.extract(documents)
     proposals = ensemble.propose(batch)
     answers: dict[str, list[Document]] = {}

@@ -19,10 +19,10 @@ from ensemble_deid.evaluation.curve import keep_above, trace_curve
 from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.evaluation.render.figures import difference_cells
 from ensemble_deid.evaluation.views import count_view, resampled_units
+from ensemble_deid.model.ensemble import as_seen
 from ensemble_deid.model.installed import model_of
 from ensemble_deid.note.digits import percent
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.reading import as_read
 from ensemble_deid.taggers.tbed.rulelist import RuleList
 from ensemble_deid.training.rules import RuleModel
 
@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("lists", nargs="*", type=Path)
     options = parser.parse_args()
     model = RuleModel.load(model_of(options.model) or Path(options.model))
-    dev = [as_read(note) for note in read_corpus(options.dev, gold=True).documents]
+    dev = [as_seen(note) for note in read_corpus(options.dev, gold=True).documents]
     lists = {"as trained": model.rules, **{str(path): RuleList.load(path) for path in options.lists}}
     lists["no rule"] = model.rules.with_rules([])
     print("| list | rules | token recall | change | strict F1 | change |\n| --- | --: | --: | --: | --: | --: |")

@@ -34,6 +34,7 @@ from ensemble_deid.evaluation.curve import trace_curve
 from ensemble_deid.evaluation.operating_points import find_point
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.features.batch import Batch
+from ensemble_deid.model.ensemble import as_seen
 from ensemble_deid.model.feature_extractor import fit_feature_extractor
 from ensemble_deid.model.manifest import fingerprint
 from ensemble_deid.note.document import Document
@@ -138,7 +139,7 @@ class Map:
 
     def __init__(self, notes: Sequence[Document], dev: Sequence[Document], *, patterns: str, folder: Path) -> None:
         known = {note.patient for note in notes}
-        self.notes, self.dev = notes, [as_read(note) for note in dev if note.patient not in known]
+        self.notes, self.dev = notes, [as_seen(note) for note in dev if note.patient not in known]
         self._files = {start: str(weak_patterns(patterns, start, folder)) for start in ("5", "20")}
         self._files |= {"none": "none", "all": patterns}
         self._learners: dict[tuple[int, int, str], Member] = {}

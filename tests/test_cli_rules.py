@@ -94,7 +94,7 @@ def test_show_chooses_rules_by_label_template_and_number(tiny_model: Path, run: 
 
 
 def test_rules_see_a_note_as_the_model_does(tiny_model: Path, tmp_path: Path, run: Callable[..., str]) -> None:
-    """A note in lower case is read in capitals; a span that is turned around stands in two places."""
+    """A note in lower case is read in capitals."""
     prose = "the patient came from lyndale with chest pain and was seen on the ward by the team in the morning. "
     rules = write_rules(tmp_path / "my.rules", 'change O to B-CITY if the word is "LYNDALE"\n')
     start = prose.index("lyndale")
@@ -102,14 +102,19 @@ def test_rules_see_a_note_as_the_model_does(tiny_model: Path, tmp_path: Path, ru
     write_corpus([Document("a", 6 * prose, tuple(spans))], tmp_path / "low.jsonl", "jsonl")
     checked = run("check", tiny_model, tmp_path / "low.jsonl", "--rules", rules).splitlines()
     assert checked[1].split()[:4] == ["1", "6", "0", "6"]
-    turned = "Patient: \u202ellEb annA\u202c of Lyndale. Date: 03/04/2019\n"
-    write_corpus([Document("a", turned)], tmp_path / "turned.jsonl", "jsonl")
-    found = run("apply", tiny_model, tmp_path / "turned.jsonl", "--out", tmp_path / "found")
-    assert found.startswith("1 note written")
-    explained = run("explain", tiny_model, tmp_path / "turned.jsonl").splitlines()
+
+
+def test_explain_tells_the_places_that_apply_finds(model: Path, tmp_path: Path, run: Callable[..., str]) -> None:
+    """A span over the end of a reversed run stands in two places of the note."""
+    rules = 'change O to B-CITY if the word is "Bell"\nchange O to I-CITY if the tag 1 before is "B-CITY"\n'
+    run("replace", model, write_rules(tmp_path / "my.rules", rules))
+    write_corpus([Document("a", "For \u202elleB annA\u202c of Lyndale.\n")], tmp_path / "turned.jsonl", "jsonl")
+    run("apply", model, tmp_path / "turned.jsonl", "--out", tmp_path / "found")
     (note,) = read_corpus(tmp_path / "found").documents
     places = [f"{span.start}-{span.end} {span.label}" for span in note.spans]
-    assert [line for line in explained if line[0].isdigit() and "-" in line] == places
+    assert len(places) == 2
+    explained = run("explain", model, tmp_path / "turned.jsonl").splitlines()
+    assert [line for line in explained if line.endswith(" CITY")] == places
 
 
 def test_show_puts_rules_into_words(tiny_model: Path, run: Callable[..., str]) -> None:
@@ -369,11 +374,16 @@ def test_curve_is_drawn_from_what_training_measured(tiny_model: Path, tmp_path: 
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_nothing_is_written_into_a_model(model: Path, run: Callable[..., str]) -> None:
+def test_nothing_is_written_into_a_model(model: Path, tiny_dev: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A file that its manifest does not name would make it unreadable."""
-    said = run("curve", model, "--out", model / "curve.png", status=2)
-    assert "curve.png: lies in a model, which may hold no other files" in said
-    assert run("show", model) == learned(model)
+    for command in (
+        ["rules", "curve", model, "--out", model / "out.png"],
+        ["rules", "learn", tiny_dev, "--start", "none", "--dev", tiny_dev, "--out", model / "out.rules"],
+        ["predict", model, tiny_dev, "--out", model.parent / "found", "--html", model / "out.html"],
+    ):
+        assert main(list(map(str, command))) == 2
+        assert "lies in a folder that is read: a model may hold no other files" in capsys.readouterr().err
+    assert main(["rules", "show", str(model)]) == 0
 
 
 def test_a_curve_of_other_rules_says_so(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ import tiny_stack
 from ensemble_deid.cli.main import main
 from ensemble_deid.config import Config, make_config
 from ensemble_deid.corpora.read import read_corpus
+from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.evaluation.curve import Curve, just_below, keep_above, trace_curve
 from ensemble_deid.evaluation.operating_points import choose_threshold, find_point
@@ -23,6 +24,7 @@ from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest
 from ensemble_deid.model.options import PredictionOptions
 from ensemble_deid.model.package import export_model
+from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.overlaps import drop_overlaps
 from ensemble_deid.note.span import Span
@@ -40,6 +42,7 @@ from ensemble_deid.training.ablate import (
 )
 from ensemble_deid.training.train import train
 from research import ablation as by_site
+from research.combiners import compare_combiners
 
 
 @pytest.fixture
@@ -70,6 +73,19 @@ def test_a_frozen_threshold_changes_no_row(model: Path, tiny_dev: Path) -> None:
     assert before[0].counts.f1 == pytest.approx(load_model(model)[1].figures["dev_strict_f1"]["ensemble"])
     freeze(model, 1.0)
     assert rows_of(model, tiny_dev) == before
+
+
+def test_a_note_in_lower_case_is_read_in_capitals(model: Path, tmp_path: Path) -> None:
+    head = 'ensemble-deid rule list, version 1\ncorpus: "by hand"\ntemplates: "none"\ninitial tagger: "regex"\n\n'
+    (tmp_path / "my.rules").write_text(f'{head}change O to B-CITY if the word is "LYNDALE"\n', encoding="utf-8")
+    assert main(["rules", "replace", str(model), str(tmp_path / "my.rules")]) == 0
+    prose = "the patient came from lyndale with chest pain and was seen on the ward by the team in the morning. "
+    start = prose.index("lyndale")
+    write_corpus([Document("n", prose, (Span(start, start + 7, "CITY"),))], tmp_path / "low.jsonl", "jsonl")
+    rows = {row.name: row for row in rows_of(model, tmp_path / "low.jsonl", rows="as-trained")}
+    assert rows["tbed alone"].counts == Counts(1, 0, 0)
+    by_combiner = compare_combiners(model, notes(tmp_path / "low.jsonl"), resamples=0)
+    assert [row.counts.tp for row in by_combiner if (row.combiner, row.view) == ("union", "strict")] == [1]
 
 
 def test_a_submodel_that_finds_nothing_makes_no_difference(tmp_path: Path, tiny_dev: Path) -> None:

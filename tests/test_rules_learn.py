@@ -63,6 +63,29 @@ def test_the_list_is_that_of_a_model_of_rules_alone(
     assert main(["deidentify", str(model), str(note), "--out", str(folder / "out.txt"), "--accept-unfit"]) == 0
 
 
+def test_dev_notes_in_lower_case_are_read_in_capitals(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By `rules learn` and by `train`: what was learned of notes in capitals is found in them."""
+    capitals = [replace(note, text=note.text.upper()) for note in read_corpus(folder / "train.jsonl")]
+    write_corpus(capitals, folder / "train.jsonl", "jsonl")
+    prose = " the patient was seen on the ward by the team and went home. "
+    low = [replace(note, text=note.text.lower() + prose) for note in read_corpus(folder / "dev.jsonl")]
+    write_corpus(low, folder / "dev.jsonl", "jsonl")
+    settings = ("--set", "tbed.cv_folds=0", "--set", "tbed.templates=small.toml")
+    (folder / "small.toml").write_text('name = "small"\ntemplates = ["shape[0] & word[-1]"]\n', encoding="utf-8")
+    settings = tuple(part.replace("small.toml", str(folder / "small.toml")) for part in settings)
+    learn(folder, "none", *settings)
+    table = capsys.readouterr().out.splitlines()
+    assert float(table[-2].split()[-1]) > 50
+    assert f"token recall {table[-2].split()[-1]} on dev" in table[-1]
+    model = folder / "model"
+    train = ["train", str(folder / "train.jsonl"), "--dev", str(folder / "dev.jsonl"), "--out", str(model)]
+    start = ("--set", "regex.patterns=none", "--set", "tbed.initial=none")
+    assert main([*train, "--submodels=tbed", "--quiet", "--jobs=1", *start, *settings]) == 0
+    capsys.readouterr()
+    assert main(["rules", "curve", str(model)]) == 0
+    assert capsys.readouterr().out.splitlines() == table[:-1]
+
+
 @pytest.mark.parametrize("rules", [1, 2, 4, 9])
 def test_the_curve_ends_where_the_whole_list_does(folder: Path, rules: int, capsys: pytest.CaptureFixture[str]) -> None:
     """Also with marks, other letters and spans that begin inside a token, and where only a part is found."""

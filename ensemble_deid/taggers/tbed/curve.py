@@ -30,9 +30,9 @@ class CountsByRule:
 def after_each_rule(
     rules: Sequence[Rule], batch: Batch, initial: Column, scheme: TagScheme, *, measure: Callable[[Int32s], _T]
 ) -> list[_T]:
-    """Apply rules one after another; return what `measure` says of the tags before the first and after each.
+    """Apply rules one after another; return the `measure` of the tags before the first rule and after each.
 
-    `measure` takes codes of the scheme's tags, (n_tokens,), and is asked again only where a rule has changed some.
+    `measure` takes codes of the scheme's tags, (n_tokens,), and is called again only where a rule has changed some.
     """
     index = {tag: code for code, tag in enumerate(scheme.tags)}
     codes = tag_codes(initial, scheme)
@@ -46,7 +46,7 @@ def after_each_rule(
 
 
 def counts_by_rule(rules: Sequence[Rule], batch: Batch, initial: Column, scheme: TagScheme) -> CountsByRule:
-    """Count what is found in an annotated batch before the first rule and after each.
+    """Count the entities found in an annotated batch, and those of them that are right, by the number of rules applied.
 
     Labels that are not in the scheme, and spans that begin or end inside a token, count as missed.
     """
