@@ -54,6 +54,13 @@ def test_notes_of_a_patient_know_each_other(tiny_model: Path, monkeypatch: pytes
     assert made[2] == later
 
 
+def test_what_is_no_text_is_withheld(tiny_model: Path) -> None:
+    for dtype in ("int64", "bool"):
+        withheld: list[WithheldNote] = []
+        made = deidentify_series(pd.Series([1, 0], dtype=dtype), tiny_model, withheld=withheld)
+        assert (made.to_list(), [note.position for note in withheld]) == ([None, None], [0, 1])
+
+
 def test_what_is_no_series_is_refused(tiny_model: Path) -> None:
     with pytest.raises(ConfigError, match="takes a series of pandas or polars, not list"):
         deidentify_series(TEXTS, tiny_model)

@@ -117,3 +117,14 @@ def test_the_command(spark: Any, tiny_model: Path, notes: Path, capsys: pytest.C
     written = pq.read_table(out)
     assert written.column_names == ["n", "text", "mrn", "seen", "ward"]
     assert [row["n"] for row in written.to_pylist() if row["text"] is None] == [failed["n"]]
+
+
+def test_a_row_without_a_note_is_not_withheld(spark: Any, tiny_model: Path, tmp_path: Path) -> None:
+    columns = {"n": [1, 2], "mrn": ["7", "7"], "seen": ["rubbish", "2071-04-25"], "text": [None, "Seen 4/25/2071."]}
+    pq.write_table(pa.table(columns), tmp_path / "in.parquet")
+    command = [str(tmp_path / "in.parquet"), "--id-column=n", "--patient-column=mrn", "--date-columns=seen"]
+    spark_out, out = tmp_path / "spark.parquet", tmp_path / "out.parquet"
+    assert main(["spark", str(tiny_model), command[0], str(spark_out), *command[1:], "--style=surrogate"]) == 0
+    assert main(["deidentify", str(tiny_model), *command, "--out", str(out), "--style=surrogate"]) == 0
+    (remark,) = pq.read_table(f"{spark_out}.failed").to_pylist()
+    assert remark == {"n": 1, "reason": "1 dates that could not be read, and were emptied", "withheld": False}

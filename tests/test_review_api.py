@@ -270,6 +270,8 @@ def test_accounts_act_under_their_own_names(
     tiny_model: Path, notes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = str(tmp_path / "review.sqlite")
+    assert main(["review", "account", "list", store]) == 2
+    assert "no such review" in capsys.readouterr().err
     tokens = {}
     for name, role in (("ann", "reviewer"), ("bob", "reviewer"), ("mo", "adjudicator"), ("zoe", "owner")):
         assert main(["review", "account", "add", store, name, "--role", role]) == 0

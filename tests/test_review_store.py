@@ -217,6 +217,15 @@ def test_decisions_and_their_undo(file: ReviewFile) -> None:
         assert undo(database, "lee") is None
 
 
+def test_what_was_added_counts_as_long_as_nobody_rejects_it(file: ReviewFile) -> None:
+    with file.transaction() as database:
+        added = add_span(database, "kim", 3, start=0, end=7, label="CITY")
+        decide(database, "kim", 3, added, "undecided")
+        finish(database, "kim", 3, finished=True, settle=True)
+        (note,) = reviewed(database).documents
+    assert note.spans == (Span(0, 7, "CITY"),)
+
+
 def test_what_changes_nothing_is_no_step(file: ReviewFile) -> None:
     doctor = at(file, 17)
     with file.transaction() as database:
@@ -489,6 +498,12 @@ def test_only_stores_are_opened(tmp_path: Path) -> None:
     with pytest.raises(ReviewError, match="not a review store"):
         ReviewFile(text, create=True)
     assert text.read_text(encoding="utf-8").startswith("not")
+    damaged = make(tmp_path / "damaged.sqlite").path
+    content = bytearray(damaged.read_bytes())
+    content[4096::3] = b"\xff" * len(content[4096::3])
+    damaged.write_bytes(content)
+    with pytest.raises(ReviewError, match="damaged"), ReviewFile(damaged, create=False).transaction() as database:
+        database.execute("SELECT * FROM notes").fetchall()
     other = tmp_path / "other.sqlite"
     with sqlite3.connect(other) as database:
         database.execute("CREATE TABLE theirs (a)")
@@ -515,6 +530,9 @@ def test_another_model_and_a_changed_note_are_refused(file: ReviewFile) -> None:
             return notes
 
     new = Document("d", "New.")
+    # What `review draw` drew is no sample of an audit: notes may be added.
+    with file.transaction() as database:
+        draw(database, 1, blind=True, seed=1)
     assert fill(file, [*NOTES, new], Model(), threshold=0.5, progress=lambda *_: None) == []  # type: ignore[arg-type]
     with pytest.raises(ReviewError, match="a: the note is not the one"):
         fill(file, [Document("a", "Other.")], Model(), threshold=0.5, progress=lambda *_: None)  # type: ignore[arg-type]
@@ -610,8 +628,10 @@ def test_a_third_person_settles_differences_by_name(file: ReviewFile) -> None:
             assert 2 not in mine
             # Marking all passes over what is barred.
             assert mark_all(database, ADJUDICATION, Search("name"), "PATIENT") == Marked(0, 1)
-            # Whoever opens it again has read it all the same.
+            # Whoever opens it again, or never finished it, has read it all the same.
+            finish(database, "ann", 2, finished=True, settle=True)
             finish(database, "lee", 2, finished=False)
+            assert note_page(database, ADJUDICATION).lines == ()
             with pytest.raises(ReviewError, match="third person"):
                 begin_layer(database, ADJUDICATION, 2)
             finish(database, "lee", 2, finished=True)
@@ -634,12 +654,18 @@ def test_assigned_notes_are_for_those_they_were_assigned_to(tmp_path: Path) -> N
         for number in range(12):
             add_note(database, Document(f"n{number}", "Rome.", patient_id=f"p{number // 2}"), 0.5, submodels=4)
         assert assign(database, ["kim", "lee", "mo"], each=2, seed=1) == {"kim": 8, "lee": 8, "mo": 8}
-        assert assign(database, ["kim"], each=1, seed=1)["kim"] == 8
+        assert assign(database, ["kim", "kim"], each=1, seed=1)["kim"] == 8
         mine = {name: {line.id for line in note_page(database, name).lines} for name in ("kim", "lee", "mo", "ann")}
         assert [len(notes) for notes in mine.values()] == [8, 8, 8, 0]
         assert all(sum(note in notes for notes in mine.values()) == 2 for note in range(1, 13))
         with pytest.raises(ReviewError, match="assigned to others"):
             begin_layer(database, "kim", min(set(range(1, 13)) - mine["kim"]))
+        # A later note of a patient goes to those who have the others.
+        add_note(database, Document("late", "Rome.", patient_id="p1"), 0.5, submodels=4)
+        assign(database, ["ann"], each=1, seed=1)
+        assert "ann" not in {name for (name,) in database.execute("SELECT reviewer FROM assignments")}
+        both = [database.execute("SELECT reviewer FROM assignments WHERE note = ?", (n,)).fetchall() for n in (3, 13)]
+        assert {tuple(row) for row in both[0]} == {tuple(row) for row in both[1]}
     file.close()
 
 
@@ -661,6 +687,8 @@ def test_notes_drawn_at_random_are_marked_and_may_be_read_blind(tmp_path: Path) 
             finish(database, "kim", note, finished=True, settle=True)
         exported = [document.id for document in reviewed(database, drawn=True).documents]
         assert exported == [f"n{drawn[0] - 1}"]
+        with pytest.raises(ReviewError, match="at least one"):
+            draw(database, 0, blind=False, seed=3)
         with pytest.raises(ReviewError, match="only 10"):
             draw(database, 13, blind=False, seed=3)
     file.close()

@@ -41,6 +41,30 @@ def test_analyze_answers_as_presidio_does(service: Service, tiny_model: Path) ->
     assert [e["score"] for e in answer.json] == [span.score for span in spans]
 
 
+def test_data_in_rtf_is_always_found(service: Service) -> None:
+    data = "{\\*\\themedata " + "504b0304" * 20 + "}"
+    text = "{\\rtf1 " + TEXT + data + "}"
+    for asked in ({}, {"entities": ["PERSON"]}, {"score_threshold": 1}):
+        found = service.post("/analyze", {"text": text, **asked}).json
+        assert [text[e["start"] : e["end"]] for e in found if e["entity_type"] == "RTF-DATA"] == [data]
+
+
+@pytest.mark.parametrize(
+    ("path", "more"),
+    [
+        ("/v1/deidentify", {"style": "text:\ud800"}),
+        ("/v1/deidentify", {"scope": "\ud800"}),
+        ("/v1/deidentify", {"patient_id": "\ud800", "style": "surrogate"}),
+        ("/anonymize", {"anonymizers": {"DEFAULT": {"type": "replace", "new_value": "\ud800"}}}),
+        ("/anonymize", {"anonymizers": {"DEFAULT": {"type": "hash", "salt": "\ud800"}}}),
+    ],
+)
+def test_half_a_character_is_refused_in_every_field(service: Service, path: str, more: dict[str, object]) -> None:
+    results = {"analyzer_results": [{"start": 9, "end": 18, "entity_type": "PERSON"}]} if path == "/anonymize" else {}
+    answer = service.post(path, {"text": TEXT, **results, **more})
+    assert (answer.status, list(answer.json)) == (422, ["error"])
+
+
 def test_analyze_takes_what_presidio_takes(service: Service) -> None:
     def found(**fields: object) -> list[tuple[str, str]]:
         answer = service.post("/analyze", {"text": TEXT, "language": "en", **fields})

@@ -216,6 +216,8 @@ def test_a_fault_of_ours_says_nothing_of_the_note(path: str, caplog: pytest.LogC
     scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "query_string": b"", "root_path": ""}
     asyncio.run(app(scope, receive, send))  # type: ignore[arg-type]
     assert sent[0]["status"] == (200 if path.endswith("batch") else 500)
+    if not path.endswith("batch"):
+        assert json.loads(sent[1]["body"]) == {"error": "internal error"}
     assert MARKER not in str(sent)
     assert "unforeseen RuntimeError" in caplog.text
     assert MARKER not in caplog.text

@@ -202,7 +202,11 @@ def run_account_remove(options: argparse.Namespace) -> None:
 
 def run_account_list(options: argparse.Namespace) -> None:
     """List names and roles."""
-    for account in _accounts(options.store):
+    from ensemble_deid.service.review.accounts import read_accounts
+
+    with _opened(options.store) as database:
+        accounts = read_accounts(database)
+    for account in accounts:
         say(f"{account.name}: {account.role}")
 
 

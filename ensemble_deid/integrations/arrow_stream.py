@@ -81,16 +81,18 @@ def deidentified_batches(
     options: RunOptions,
     *,
     problem: str = "problem",
+    withheld: str | None = None,
 ) -> Iterator[Any]:
     """Yield the record batches without PHI, as `deidentify` writes a table, and with a column more, of problems.
 
     Rows of a patient that follow each other are processed together: sort by patient. The notes of one patient and a few
     batches are in memory at a time. A withheld note is missing, and its reason is in the new column `problem`, which
     also says of a note that is written how many of its dates are missing, and how many known identifiers are left in
-    it. Batches of `read_batches` have been read by the model. Raises ConfigError, ModelError.
+    it; with `withheld`, a column of this name says which it is. Batches of `read_batches` have been read by the model.
+    Raises ConfigError, ModelError.
     """
     done: deque[Any] = deque()
-    problems: deque[str | None] = deque()
+    problems: deque[tuple[str | None, bool]] = deque()
     stream = iter(batches)
     first = next(stream, None)
     if first is None:
@@ -101,11 +103,13 @@ def deidentified_batches(
     pa = pyarrow()
     schema = output_schema(first.schema, columns)
     rows = RowPass.of(model, options, columns, id_bits(first.schema, columns))
-    final = schema.append(pa.field(problem, pa.string()))
+    more = [pa.field(problem, pa.string()), *([] if withheld is None else [pa.field(withheld, pa.bool_())])]
+    final = pa.schema([*schema, *more], metadata=schema.metadata)
 
     def finish(batch: Any) -> None:
-        own = [problems.popleft() for _ in range(len(batch))]
-        done.append(pa.RecordBatch.from_arrays([*batch.columns, pa.array(own, type=pa.string())], schema=final))
+        own = zip(*(problems.popleft() for _ in range(len(batch))), strict=True) if len(batch) else ((), ())
+        new = [pa.array(values, type=field.type) for values, field in zip(own, more, strict=False)]
+        done.append(pa.RecordBatch.from_arrays([*batch.columns, *new], schema=final))
 
     writer = ArrowWriter(finish, schema, columns)
     records = (record for batch in chain([first], stream) for record in records_of(batch, columns, first=1))
@@ -115,7 +119,7 @@ def deidentified_batches(
         found = ((record, _decoded(record, read.popleft())) for record in records)
     for _, group in groupby(found, key=lambda pair: _owner(pair[0])):
         for record, rewritten in _rewritten(list(group), rows.fresh()):
-            problems.append(_problem(record, rewritten))
+            problems.append((_problem(record, rewritten), rewritten.result.error is not None))
             writer.write(record, rewritten.new)
         while done:
             yield done.popleft()

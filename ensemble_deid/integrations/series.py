@@ -118,7 +118,9 @@ def _text_type(series: Any, module: str) -> Any:
         import polars
 
         return polars.String if series.dtype in (polars.Categorical, polars.Enum) else series.dtype
-    return series.cat.categories.dtype if series.dtype.name == "category" else series.dtype
+    own = series.cat.categories.dtype if series.dtype.name == "category" else series.dtype
+    # Numbers, of which every "note" is withheld: their type may have no missing value.
+    return own if own.kind == "O" else object
 
 
 class SeriesAccessor:

@@ -6,8 +6,10 @@ are; the notes of a patient meet only for the pass that follows, so a patient wi
 A table's withheld notes go into a table of their own.
 """
 
+import os
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -45,11 +47,14 @@ def deidentify(
     *,
     columns: Columns | None = None,
     problem: str = "problem",
+    withheld: str | None = None,
     partitions: int | None = None,
     options: RunOptions | None = None,
     **choices: Unpack[RunChoices],
 ) -> "DataFrame":
     """Return a DataFrame without PHI, with one column more: `problem` says why a note is withheld, and so missing.
+
+    It holds remarks on rows that are not withheld, too; with `withheld`, a column of this name tells the ones apart.
 
     `columns` say what the columns hold, as in `ensemble-deid deidentify` (docs/data-engineer.md);
     `Columns(keep=("all",))` keeps every other one. With `columns.patient`, the notes of a patient are processed
@@ -60,26 +65,27 @@ def deidentify(
     again: write or persist the result first. Raises ConfigError, CorpusError, ModelError.
     """
     from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StringType, StructField, StructType
+    from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
     columns = columns or Columns()
     if columns.text is None or columns.fields or columns.drop_rest:
         raise ConfigError("Spark takes a text column and no record map, whose tables share patients: use deidentify")
     check_types(to_arrow_schema(df.schema), columns, "the DataFrame")
-    if problem in df.columns:
-        raise ConfigError(f"the DataFrame has a column {problem!r}: name another one for the reasons (problem=...)")
+    for parameter, name in (("problem", problem), ("withheld", withheld)):
+        if name in df.columns:
+            raise ConfigError(f"the DataFrame has a column {name!r}: name another one ({parameter}=...)")
     if partitions is not None and partitions < 1:
         raise ConfigError(f"partitions must be at least 1, not {partitions}")
     place = find_model(model)
     chosen = RunOptions.given(options, choices, labels_of_model(place, read_manifest(place)))
     check_options(place, chosen)
-    name = _ship(df.sparkSession, place)
+    shipped = _ship(df.sparkSession, place)
 
     def read(batches: Iterator[Any]) -> Iterator[Any]:
-        return read_batches(batches, worker_model(name), columns, chosen)
+        return read_batches(batches, worker_model(shipped), columns, chosen)
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
-        return deidentified_batches(batches, worker_model(name), columns, chosen, problem=problem)
+        return deidentified_batches(batches, worker_model(shipped), columns, chosen, problem=problem, withheld=withheld)
 
     emptied = {columns.text, columns.id, columns.patient, *columns.dates}
     plain = StructType.fromJson(_without_metadata(df.schema.jsonValue()))
@@ -89,7 +95,8 @@ def deidentify(
     if columns.patient is not None:
         plain.fields.extend(StructField(column, StringType()) for column in (OWNER, FOUND))
         df = df.mapInArrow(read, StructType(plain.fields)).repartition(number, OWNER).sortWithinPartitions(OWNER)
-    return df.mapInArrow(run, StructType([*fields, StructField(problem, StringType())]))
+    more = [StructField(problem, StringType()), *([] if withheld is None else [StructField(withheld, BooleanType())])]
+    return df.mapInArrow(run, StructType([*fields, *more]))
 
 
 def _partitions(df: "DataFrame") -> int:
@@ -150,14 +157,14 @@ def _ship(spark: "SparkSession", model: Path) -> str:
     return name
 
 
-PROBLEM = "_ensemble_deid_problem"
+PROBLEM, WITHHELD = "_ensemble_deid_problem", "_ensemble_deid_withheld"
 
 
 @dataclass(frozen=True, slots=True)
 class TableCounts:
     """How many notes were written and withheld.
 
-    `remarks` counts the written ones in whose row a date was emptied, or in whose text a known identifier is left.
+    `remarks` counts the other rows in which a date was emptied, or a known identifier is left.
     """
 
     written: int
@@ -185,6 +192,9 @@ def deidentify_parquet(
         from pyspark.sql import SparkSession
     # The Java process may stand in another folder than this one.
     source, out, failed = (_absolute(place) for place in (source, out, failed))
+    if master is not None and master.startswith("local"):
+        # Its workers are to have this environment, which need not be the first on the path.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("ensemble-deid")
     session = (builder if master is None else builder.master(master)).getOrCreate()
     try:
@@ -193,6 +203,7 @@ def deidentify_parquet(
             model,
             columns=columns,
             problem=PROBLEM,
+            withheld=WITHHELD,
             partitions=partitions,
             options=options,
         )
@@ -213,13 +224,14 @@ def _write(made: "DataFrame", columns: Columns, out: str, failed: str) -> TableC
     from pyspark import StorageLevel
     from pyspark.sql.functions import col, count, when
 
-    text, problem = col(columns.text or "text"), col(PROBLEM)
+    problem, withheld = col(PROBLEM), col(WITHHELD)
     # Kept, so that the model runs once for both tables and the counts.
     made = made.persist(StorageLevel.DISK_ONLY)
-    made.drop(PROBLEM).write.parquet(out)
+    made.drop(PROBLEM, WITHHELD).write.parquet(out)
     ids = [] if columns.id is None else [col(columns.id)]
-    withheld = text.isNull().alias("withheld")
-    made.where(problem.isNotNull()).select(*ids, problem.alias("reason"), withheld).write.parquet(failed)
-    counts = made.agg(count(text), count(when(text.isNull(), problem)), count(when(text.isNotNull(), problem)))
+    made.where(problem.isNotNull()).select(*ids, problem.alias("reason"), withheld.alias("withheld")).write.parquet(
+        failed
+    )
+    counts = made.agg(count(columns.text or "text"), count(when(withheld, problem)), count(when(~withheld, problem)))
     ((written, lost, remarks),) = counts.collect()
     return TableCounts(written, lost, remarks)

@@ -22,7 +22,7 @@ from ensemble_deid.service.notes import NoteService
 from ensemble_deid.service.own import own_routes
 from ensemble_deid.service.presidio import presidio_routes
 from ensemble_deid.service.processor import Processor
-from ensemble_deid.service.refusal import Refused, problem
+from ensemble_deid.service.refusal import INTERNAL, Refused, problem
 from ensemble_deid.service.settings import ServiceSettings
 
 
@@ -100,6 +100,10 @@ def _answer_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
         return JSONResponse({"error": problem(error.errors())}, 422)
+
+    @app.exception_handler(Exception)
+    async def failed(_: Request, __: Exception) -> JSONResponse:
+        return INTERNAL.response()
 
     # Unknown paths and methods, and bodies that are no JSON; these messages are fixed by the status.
     words = {400: "the body cannot be read", 404: "there is no such path", 405: "this path has no such method"}

@@ -15,7 +15,7 @@ from ensemble_deid.parsing import strict_json
 from ensemble_deid.service.logs import LOG, describe
 from ensemble_deid.service.metrics import Metrics
 from ensemble_deid.service.processor import Processor
-from ensemble_deid.service.refusal import Refused
+from ensemble_deid.service.refusal import INTERNAL, Refused
 from ensemble_deid.service.settings import ServiceSettings
 
 HEALTH = "/health"
@@ -125,7 +125,7 @@ class Guard:
             answer.status = answer.status or _CLIENT_GONE
         except Exception as error:  # noqa: BLE001 (its message may quote a note, and the server would print it)
             LOG.error("%s", describe(error))
-            await answer.refuse(scope, receive, Refused(500, "internal error", close=True))
+            await answer.refuse(scope, receive, INTERNAL)
         finally:
             self._metrics.request(scope["path"], answer.status or _CLIENT_GONE, time.perf_counter() - begun)
 

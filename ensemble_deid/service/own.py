@@ -20,7 +20,7 @@ from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.parsing import strict_json
 from ensemble_deid.service.guard import BATCH, Patience
 from ensemble_deid.service.notes import KEYED_STYLES, NoteService
-from ensemble_deid.service.refusal import Refused, problem
+from ensemble_deid.service.refusal import Refused, Word, problem
 from ensemble_deid.service.settings import ServiceSettings
 from ensemble_deid.service.tokens import REPLACE, require
 
@@ -101,9 +101,9 @@ class OptionFields(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    style: str | None = None
-    policy: str | None = None
-    scope: str = ""
+    style: Word | None = None
+    policy: Word | None = None
+    scope: Word = ""
     threshold: Annotated[float, Field(ge=0, le=1)] | None = None
     min_score: Annotated[float, Field(ge=0, le=1)] | None = None
 
@@ -113,8 +113,8 @@ class NoteRequest(OptionFields):
 
     text: str
     id: str | None = None
-    patient_id: str | None = None
-    styles: dict[str, str] = Field(default_factory=dict)
+    patient_id: Word | None = None
+    styles: dict[Word, Word] = Field(default_factory=dict)
 
 
 class BatchQuery(OptionFields):
@@ -128,7 +128,7 @@ class BatchLine(BaseModel):
 
     text: str
     id: str | None = None
-    patient_id: str | None = None
+    patient_id: Word | None = None
 
 
 def own_routes(notes: NoteService, settings: ServiceSettings) -> APIRouter:

@@ -15,9 +15,10 @@ from ensemble_deid.deidentify.one_pass import predicted_by
 from ensemble_deid.errors import CorpusError
 from ensemble_deid.note.labels import to_presidio
 from ensemble_deid.note.overlaps import split_overlaps
+from ensemble_deid.note.rtf import DATA
 from ensemble_deid.note.span import Span
 from ensemble_deid.service.notes import NoteService
-from ensemble_deid.service.refusal import Refused
+from ensemble_deid.service.refusal import Refused, Word
 
 RECOGNIZER = "ensemble_deid"
 OPERATORS = ("hash", "keep", "mask", "redact", "replace")
@@ -34,7 +35,7 @@ class Replace(_Operator):
     """Puts `new_value`, or the entity type in angle brackets, in the place of a span."""
 
     type: Literal["replace"]
-    new_value: str = ""
+    new_value: Word = ""
 
 
 class Redact(_Operator):
@@ -63,7 +64,7 @@ class Hash(_Operator):
 
     type: Literal["hash"]
     hash_type: Literal["sha256", "sha512"] = "sha256"
-    salt: str | None = None
+    salt: Word | None = None
 
 
 class Refuse(BaseModel):
@@ -179,15 +180,21 @@ def presidio_routes(notes: NoteService, *, presidio_names: bool) -> APIRouter:
 
 
 def _chosen(text: str, spans: Iterable[Span], request: AnalyzeRequest, name: Callable[[str], str]) -> list[Span]:
-    """Return the spans that the request asks for: by type (either name of it), score, and words that are no PHI."""
+    """Return the spans that the request asks for: by type (either name of it), score, and words that are no PHI.
+
+    Data of a document that nobody has read are always among them.
+    """
     wanted = set(request.entities) if request.entities else None
     allowed = set(request.allow_list or ())
     return [
         span
         for span in spans
-        if (wanted is None or span.label in wanted or name(span.label) in wanted)
-        and span.score >= (request.score_threshold or 0.0)
-        and text[span.start : span.end] not in allowed
+        if span.label == DATA
+        or (
+            (wanted is None or span.label in wanted or name(span.label) in wanted)
+            and span.score >= (request.score_threshold or 0.0)
+            and text[span.start : span.end] not in allowed
+        )
     ]
 
 

@@ -1,9 +1,13 @@
 """The answer to a request that is not served; it never quotes the request."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
 from starlette.responses import JSONResponse
+
+Word = Annotated[str, Field(max_length=10_000)]
+"""A string of a request that is no note. With a limit, pydantic refuses unpaired surrogates, which cannot be sent."""
 
 
 class Refused(Exception):  # noqa: N818 (nothing went wrong: it is an answer)
@@ -21,6 +25,10 @@ class Refused(Exception):  # noqa: N818 (nothing went wrong: it is an answer)
     def response(self) -> JSONResponse:
         """Return the answer: `{"error": message}`, as Presidio's services answer."""
         return JSONResponse({"error": self.message}, self.status, dict(self.headers))
+
+
+INTERNAL = Refused(500, "internal error", close=True)
+"""The answer to what nobody foresaw; the log says where it happened."""
 
 
 # Why a request does not fit its form, without a word of it: by default, FastAPI's answer quotes the input.

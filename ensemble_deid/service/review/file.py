@@ -112,8 +112,10 @@ class ReviewFile:
                     if self._database.in_transaction:
                         self._database.execute("ROLLBACK")
                     raise
-            except sqlite3.OperationalError as error:
-                # Its names are those of the system (disk full, locked), without the values of a statement.
+            except (sqlite3.IntegrityError, sqlite3.ProgrammingError):
+                raise
+            except sqlite3.DatabaseError as error:
+                # Its names are those of the system (disk full, locked, damaged), without the values of a statement.
                 raise StoreError(f"{self.path}: cannot be read or written ({error.sqlite_errorname})") from None
 
     def close(self) -> None:

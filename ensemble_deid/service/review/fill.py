@@ -69,7 +69,8 @@ def fill(
     Raises ReviewError for a note whose text is not the one in the store: its spans would not fit.
     """
     with file.transaction() as database:
-        if database.execute("SELECT 1 FROM notes WHERE drawn").fetchone():
+        # Notes that `review draw` drew have a place in the order of drawing; those of an audit have none.
+        if database.execute("SELECT 1 FROM notes WHERE drawn AND place IS NULL").fetchone():
             raise ReviewError(f"{file.path}: holds the sample of an audit, to which no note is added: use `audit read`")
     missing = list(_missing(file, documents))
     withheld: list[str] = []

@@ -202,7 +202,7 @@ def _reviewer_lines(
 def _adjudication_lines(database: sqlite3.Connection) -> list[NoteLine]:
     """Return the lines of the notes that two reviewers have finished, those with most left to settle first.
 
-    Whoever reviewed a note does not see it there.
+    Whoever began to review a note does not see it there.
     """
     account = acting()
     disputed = _disputed(database)
@@ -213,7 +213,7 @@ def _adjudication_lines(database: sqlite3.Connection) -> list[NoteLine]:
                 AND spans.status = 'undecided') AS undecided
         FROM notes LEFT JOIN layers AS own ON own.note = notes.id AND own.reviewer = :name
         WHERE (SELECT count(*) FROM layers WHERE layers.note = notes.id AND finished AND reviewer != :name) > 1
-            AND NOT EXISTS (SELECT 1 FROM layers WHERE layers.note = notes.id AND finished AND reviewer = :acting)
+            AND NOT EXISTS (SELECT 1 FROM layers WHERE layers.note = notes.id AND reviewer = :acting)
         """,
         {"name": ADJUDICATION, "acting": account.name if account else None},
     )

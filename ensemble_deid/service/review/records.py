@@ -46,7 +46,7 @@ class ReviewSpan:
     @property
     def marked(self) -> bool:
         """Whether it would count as PHI if the note were finished now; disputed spans have to be decided first."""
-        return self.status == "accepted" or (self.status == "undecided" and self.kind in ("found", "disputed"))
+        return self.status == "accepted" or (self.status == "undecided" and self.kind != "suggested")
 
     def overlaps(self, start: int, end: int) -> bool:
         """Whether it shares a character with `[start, end)`."""

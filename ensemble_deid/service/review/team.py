@@ -55,22 +55,35 @@ def write_guideline(database: sqlite3.Connection, text: str, *, after: int) -> G
 def assign(database: sqlite3.Connection, reviewers: Sequence[str], *, each: int, seed: int) -> dict[str, int]:
     """Assign the notes that nobody has, `each` to so many of the reviewers, and return how many each reviewer has.
 
-    A patient's notes go to the same reviewers, and those with the fewest notes are next. Raises ReviewError.
+    A patient's notes go to the same reviewers, also those of a later call, and those with the fewest notes are next.
+    Raises ReviewError.
     """
-    if not 0 < each <= len(set(reviewers)):
-        raise ReviewError(f"each note to {each}: there are {len(set(reviewers))} reviewers")
+    reviewers = list(dict.fromkeys(reviewers))
+    if not 0 < each <= len(reviewers):
+        raise ReviewError(f"each note to {each}: there are {len(reviewers)} reviewers")
     accounts = {account.name for account in read_accounts(database)}
     if accounts and (strangers := sorted(set(reviewers) - accounts)):
         raise ReviewError(f"there is no account {strangers[0]}")
     counts = database.execute("SELECT reviewer, count(*) FROM assignments GROUP BY reviewer")
     load = dict.fromkeys(reviewers, 0) | dict(counts.fetchall())
     for notes in _by_patient(database, _UNASSIGNED, seed):
-        chosen = sorted(reviewers, key=lambda name: (load[name], reviewers.index(name)))[:each]
+        free = sorted(reviewers, key=lambda name: (load[name], reviewers.index(name)))
+        chosen = _reviewers_of(database, notes[0]) or free[:each]
         for name in chosen:
             load[name] += len(notes)
             rows = [(name, note) for note in notes]
             database.executemany("INSERT INTO assignments (reviewer, note) VALUES (?, ?)", rows)
     return load
+
+
+def _reviewers_of(database: sqlite3.Connection, note: int) -> list[str]:
+    """Return who has other notes of the patient, in order of their names."""
+    rows = database.execute(
+        "SELECT DISTINCT reviewer FROM assignments JOIN notes ON notes.id = assignments.note "
+        "WHERE patient = (SELECT patient FROM notes WHERE id = ?) ORDER BY reviewer",
+        (note,),
+    )
+    return [row["reviewer"] for row in rows]
 
 
 def draw(database: sqlite3.Connection, wanted: int, *, blind: bool, seed: int) -> int:
@@ -79,6 +92,8 @@ def draw(database: sqlite3.Connection, wanted: int, *, blind: bool, seed: int) -
     Only patients of whom nobody has begun a note are drawn. The order of drawing is stored; `blind` notes are read
     without what the model found. Raises ReviewError where there are too few.
     """
+    if wanted < 1:
+        raise ReviewError(f"{wanted} notes: at least one is drawn")
     (place,) = database.execute("SELECT coalesce(max(place), -1) + 1 FROM notes").fetchone()
     first = place
     for notes in _by_patient(database, _UNTOUCHED, seed):
