@@ -127,4 +127,5 @@ def test_a_row_without_a_note_is_not_withheld(spark: Any, tiny_model: Path, tmp_
     assert main(["spark", str(tiny_model), command[0], str(spark_out), *command[1:], "--style=surrogate"]) == 0
     assert main(["deidentify", str(tiny_model), *command, "--out", str(out), "--style=surrogate"]) == 0
     (remark,) = pq.read_table(f"{spark_out}.failed").to_pylist()
-    assert remark == {"n": 1, "reason": "1 dates that could not be read, and were emptied", "withheld": False}
+    assert remark["reason"] == "1 dates that could not be read, and were emptied"
+    assert not remark["withheld"]
