@@ -238,6 +238,15 @@ def plain_folder(folder: Path) -> dict[str, str]:
     return good
 
 
+def test_the_line_of_a_table_that_is_not_utf8_is_said(
+    tiny_model: Path, tmp_path: Path, fails: Callable[..., str]
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"text\n" + b"Nothing.\n" * 400 + f"{MARKER} Se\u00f1or\n".encode("latin-1"))
+    said = fails("deidentify", tiny_model, path, "--out", tmp_path / "out.csv")
+    assert f"{path}:402: is not UTF-8 (invalid continuation byte)" in said
+
+
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_bad_notes_are_listed_and_the_others_written(
     tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], jobs: str

@@ -35,6 +35,11 @@ def test_brat_offsets_count_every_character_of_the_file(tmp_path: Path) -> None:
     assert corpus.documents[0].spans == (Span(2, 5, "NAME"), Span(7, 13, "NAME"))
 
 
+def test_brat_annotations_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    brat(tmp_path, "a", "Ada Lee", "\ufeffT1\tNAME 0 3\tAda\r\nT2\tNAME 4 7\tLee\r\n")
+    assert read_corpus(tmp_path).documents[0].spans == (Span(0, 3, "NAME"), Span(4, 7, "NAME"))
+
+
 def test_brat_fragments_become_spans(tmp_path: Path) -> None:
     brat(tmp_path, "a", "Ada of Lee", "T1\tNAME 0 3;7 10\tAda Lee\n")
     corpus = read_corpus(tmp_path / "a.txt")

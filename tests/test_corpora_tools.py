@@ -218,6 +218,21 @@ def test_cassis_reads_what_is_written(tmp_path: Path) -> None:
     assert (entity.get_covered_text(), entity.value) == ("Ada", "A b")
 
 
+@pytest.mark.parametrize(
+    "passage", ["<text>Seen by <b>Ada Lee</b>.</text>", "<text>Seen by</text><text>Ada Lee.</text>"]
+)
+def test_a_bioc_document_whose_text_would_be_cut_is_withheld_alone(tmp_path: Path, passage: str) -> None:
+    other = "<document><id>2</id><passage><offset>0</offset><text>Nothing.</text></passage></document>"
+    wrong = f"<document>\n<id>1</id><passage><offset>0</offset>{passage}</passage></document>"
+    path = tmp_path / "c.xml"
+    path.write_text(f"<collection><source/><date/><key/>{wrong}{other}</collection>", encoding="utf-8")
+    for gold in (True, False):
+        first, second = iterate_notes(locate_corpus(path, format="bioc"), gold=gold)
+        assert isinstance(first, CorpusError)
+        assert str(first) == f"{path}:2: <passage> has more than one text, or an element inside it"
+        assert not isinstance(second, CorpusError)
+
+
 @pytest.mark.parametrize("format", ["bioc", "bioc-json"])
 def test_bioc_of_its_library(tmp_path: Path, format: str) -> None:
     passages = [bioc.BioCPassage(), bioc.BioCPassage()]

@@ -196,6 +196,21 @@ def test_every_form_of_reference_leads_to_the_patient(reference: str) -> None:
     assert read_fhir(json.dumps(bundle).encode(), "a.json").patient == "Patient/7"
 
 
+def test_a_patient_of_a_bundle_may_have_its_url_alone() -> None:
+    def bundle(*entries: dict[str, object]) -> bytes:
+        return json.dumps({"resourceType": "Bundle", "type": "transaction", "entry": entries}).encode()
+
+    new = {"fullUrl": "urn:uuid:3f2b", "resource": {"resourceType": "Patient"}}
+    other = {"fullUrl": "urn:uuid:77aa", "resource": {"resourceType": "Patient"}}
+    report = {"resource": narrative(f"{DIV}a</div>", subject={"reference": "urn:uuid:3f2b"})}
+    device = {"resource": {"resourceType": "Specimen", "subject": {"reference": "Device/3"}}}
+    assert read_fhir(bundle(new, report, device), "a.json").patient == "Patient/3f2b"
+    with pytest.raises(CorpusError, match="is about 2 patients"):
+        read_fhir(bundle(new, other, report), "a.json")
+    alone = narrative(f"{DIV}a</div>", subject={"reference": "Device/3"})
+    assert read_fhir(json.dumps(alone).encode(), "a.json").patient == "Device/3"
+
+
 def test_fhir_xhtml_attachment_in_a_bundle() -> None:
     raw = json.dumps(
         {

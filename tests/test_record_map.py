@@ -374,6 +374,8 @@ REFUSED = [
     ('[columns]\nn = { kind = "pseudonym", of = "note", authority = "A" }', "authority goes with the pseudonym of a"),
     ('[tables.b]\nbody = "text"', "says nothing of a table a; it has the tables b"),
     ("[columns", "cannot be read as TOML"),
+    ('base = ["omop"]', "base is one of the maps"),
+    ('[tables.a]\nbody = "text"\n[tables.A]\nunknown = "keep"', "tables.A: there are two sections of this name"),
 ]
 
 
@@ -682,6 +684,26 @@ def test_patients_of_two_authorities(tiny_model: Path, tmp_path: Path) -> None:
     ids = [one[1].split("|")[3] for one in lines]
     assert ids[0] == ids[2] == Replacer.from_options("tag", key=KEY).pseudonym(MRN, kind="patient") != ids[1]
     assert not any(MRN in one[2] for one in lines)
+
+
+def test_names_of_tables_ignore_capitals_in_a_base_too(tmp_path: Path) -> None:
+    path = tmp_path / "m.toml"
+    path.write_text('base = "omop"\n[tables.NOTE]\nnote_source_value = { kind = "pseudonym", of = "source" }\n')
+    rules = RecordMap.read(path).tables["note"]
+    assert rules["note_text"].kind is FieldKind.TEXT
+    assert rules["note_source_value"].kind is FieldKind.PSEUDONYM
+
+
+def test_hl7_names_its_sign_of_truncation() -> None:
+    raw = HL7.replace("MSH|^~\\&|", "MSH|^~\\&#|", 1).encode()
+    message = read_hl7(raw, "a", RecordMap.read("hl7-v2").hl7)
+    assert message.written([], [None] * len(message.fields)).startswith(b"MSH|^~\\&#|")
+
+
+def test_a_name_that_fhir_lacks_is_left_out() -> None:
+    resource = {"resourceType": "Observation", "status": "final", SECRET: {"status": "final"}, "_status": {"id": "a"}}
+    message = read_fhir(json.dumps(resource).encode(), "a.json", RecordMap.read("fhir-r4").fhir)
+    assert json.loads(message.written([], [None] * len(message.fields))).keys() <= {"resourceType", "status", "_status"}
 
 
 def test_a_section_of_a_base_may_have_a_place_called_kind(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Databases: SQLite always; PostgreSQL on a server that the test starts from Debian's package."""
 
 import contextlib
+import multiprocessing
 import re
 from pathlib import Path
 from unittest.mock import patch
@@ -10,6 +11,7 @@ import sqlalchemy as sa
 from made_keys import KEY
 
 from ensemble_deid.cli.main import main
+from ensemble_deid.corpora.records import NewRecord
 from ensemble_deid.corpora.tables.columns import Columns
 from ensemble_deid.corpora.tables.sql import SqlQuery
 from ensemble_deid.deidentify.manifest import RunFiles
@@ -73,6 +75,32 @@ def test_sqlite(tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert run(tiny_model, url, tmp_path, table="again", query="SELECT * FROM notes") == 2
     assert "must end with ORDER BY" in capsys.readouterr().err
     assert run(tiny_model, url, tmp_path, table="a; drop table notes") == 2
+
+
+def test_more_rows_than_the_cache_of_sqlite_holds(tmp_path: Path) -> None:
+    """Its cache is 2 MB; the rows are read while the new ones are written."""
+    url = f"sqlite:///{tmp_path / 'a.db'}"
+    with sa.create_engine(url, poolclass=sa.NullPool).begin() as connection:
+        connection.execute(sa.text("CREATE TABLE notes (n INTEGER PRIMARY KEY, body TEXT, k TEXT)"))
+        rows = [{"n": n, "body": "Nothing.", "k": f"{n:05d} " * 700} for n in range(1500)]
+        connection.execute(sa.text("INSERT INTO notes VALUES (:n, :body, :k)"), rows)
+    columns = Columns("body", "n", keep=("k",))
+    source = SqlQuery(url, "SELECT n, body, k FROM notes ORDER BY n", "clean", columns)
+    # Where SQLite waits, Python is not asked: another process is stopped, not this one.
+    child = multiprocessing.get_context("fork").Process(target=copied, args=(source,), daemon=True)
+    child.start()
+    child.join(timeout=60)
+    waiting = child.is_alive()
+    child.kill()
+    assert not waiting
+    with sa.create_engine(url, poolclass=sa.NullPool).begin() as connection:
+        assert connection.execute(sa.text("SELECT count(*) FROM clean")).scalar_one() == 1500
+
+
+def copied(source: SqlQuery) -> None:
+    with source.writer(Path("clean"), lambda *_: None) as writer:
+        for record in source.records():
+            writer.write(record, NewRecord((), record.id, record.patient, record.dates))
 
 
 def test_a_finished_run_is_compared_with_its_table(

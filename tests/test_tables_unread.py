@@ -101,6 +101,21 @@ def test_a_type_that_cannot_be_cleaned_is_refused(tmp_path: Path) -> None:
         assert SECRET not in str(raised.value)
 
 
+def test_an_error_names_the_table(tmp_path: Path) -> None:
+    """A folder may hold many."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": [f"{SECRET} {n}" for n in range(500)]}), path, use_dictionary=False)
+    content = bytearray(path.read_bytes())
+    content[100:300] = bytes(value ^ 0x5A for value in content[100:300])
+    path.write_bytes(content)
+    with pytest.raises(CorpusError, match=r"a\.parquet: cannot be read as a table") as raised:
+        list(ArrowTable(path, "parquet", Columns()).records())
+    assert SECRET not in str(raised.value)
+    pq.write_table(pa.table({"text": ["a"], "k": pa.array([1], pa.timestamp("us", "Custom/Zone"))}), path)
+    with pytest.raises(CorpusError, match=r"a\.parquet: the column k is of a type"):
+        ArrowTable(path, "parquet", Columns(keep=("all",)))
+
+
 @pytest.mark.parametrize("format", ["parquet", "file"])
 def test_a_cell_that_cannot_be_read_withholds_its_note_alone(tmp_path: Path, format: str) -> None:
     broken = pa.array([b"\xff\xfe" + SECRET.encode(), b"good", b"x"]).cast(pa.binary())

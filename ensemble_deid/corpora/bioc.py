@@ -195,13 +195,24 @@ def read_bioc_notes(path: Path, *, gold: bool = True) -> Iterator[ReadOutcome]:
     if root.name != "collection":
         raise CorpusError(f"{path}:{root.line}: the root is no <collection>")
     return outcomes(
-        (f"{path.stem}-{number}", partial(_note, _object_of_node(node), f"{path}:{node.line}", gold))
+        (f"{path.stem}-{number}", partial(_note_of_node, node, path, gold))
         for number, node in enumerate(root.all("document"), start=1)
     )
 
 
-def _object_of_node(node: XmlNode) -> _Object:
-    """Return a document, passage, sentence or annotation as the object that JSON has in its place."""
+def _note_of_node(node: XmlNode, path: Path, gold: bool) -> ReadNote:
+    return _note(_object_of_node(node, path), f"{path}:{node.line}", gold)
+
+
+def _object_of_node(node: XmlNode, path: Path) -> _Object:
+    """Return a document, passage, sentence or annotation as the object that JSON has in its place.
+
+    Raises CorpusError for an element inside its text, and a second text: part of the note would be left out.
+    """
+    texts = node.all("text")
+    inside = [*texts[1:], *(part for text in texts for part in text.children)]
+    if inside:
+        raise CorpusError(f"{path}:{inside[0].line}: <{node.name}> has more than one text, or an element inside it")
     return {
         "id": node.text_of("id") or "",
         "offset": _whole(node.text_of("offset")),
@@ -212,7 +223,7 @@ def _object_of_node(node: XmlNode) -> _Object:
             for location in node.all("location")
         ],
         **{
-            f"{kind}s": [_object_of_node(part) for part in node.all(kind)]
+            f"{kind}s": [_object_of_node(part, path) for part in node.all(kind)]
             for kind in ("passage", "sentence", "annotation")
         },
     }

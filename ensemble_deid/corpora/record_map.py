@@ -157,13 +157,16 @@ class RecordMap:
         path = Path(named.get(str(given), given))
         content = read_toml(path, ConfigError, missing=f"no such file{meant}")
         place, base = str(path) if path == Path(given) else str(given), content.pop("base", None)
-        if base is not None and base not in named:
+        if base is None:
+            return cls.parse(content, place)
+        if not isinstance(base, str) or base not in named:
             raise ConfigError(f"{place}: base is one of the maps {', '.join(named)}")
-        return cls.parse(content if base is None else _merged(read_toml(named[base], ConfigError), content), place)
+        return cls.parse(_merged(_folded(read_toml(named[base], ConfigError), base), _folded(content, place)), place)
 
     @classmethod
     def parse(cls, content: Mapping[str, Any], place: str) -> "RecordMap":
         """Return the map that TOML says. Raises ConfigError, naming the place."""
+        content = _folded(content, place)
         _refuse_unknown(content, (*_SECTIONS, "optional"), place, "section")
         if not any(content.get(section) for section in _SECTIONS):
             raise ConfigError(f"{place}: has no rule; there are the sections {', '.join(_SECTIONS)}")
@@ -174,8 +177,7 @@ class RecordMap:
             place=place,
             columns=_rules(content, "columns", place),
             tables={
-                name.casefold(): _rules(content["tables"], name, f"{place}: tables")
-                for name in _section(content, "tables", place)
+                name: _rules(content["tables"], name, f"{place}: tables") for name in _section(content, "tables", place)
             },
             fhir=_rules(content, "fhir", place, _FHIR_PATH, 'a resource\'s element, as in "Patient.name"'),
             hl7=_rules(content, "hl7", place, _HL7_PLACE, 'a field, as in "PID-5"'),
@@ -233,6 +235,15 @@ def named_maps() -> dict[str, Path]:
     """Return the files of the maps that have a name, such as `fhir-r4` and `omop`."""
     folder = Path(__file__).parents[1] / "record_maps"
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def _folded(content: Mapping[str, Any], place: str) -> Mapping[str, Any]:
+    """Return a map's content with the names of tables in small letters. Raises ConfigError where two are then one."""
+    tables: dict[str, Any] = {}
+    for name, rules in _section(content, "tables", place).items():
+        if tables.setdefault(name.casefold(), rules) is not rules:
+            raise ConfigError(f"{place}: tables.{name}: there are two sections of this name, but for capitals")
+    return {**content, "tables": tables} if tables else content
 
 
 def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def read_brat_note(path: Path, *, gold: bool = True) -> ReadNote:
         raise CorpusError(f"{path}: there is no {annotations.name} beside it (an empty one says that it has no PHI)")
     spans: list[Span] = []
     notices: Counter[Notice] = Counter()
-    for number, line in enumerate(read_utf8(annotations).split("\n"), start=1):
+    for number, line in enumerate(read_utf8(annotations).removeprefix("\ufeff").split("\n"), start=1):
         if line.startswith("T"):
             found = _read_line(line.removesuffix("\r"), document.text, f"{annotations}:{number}")
             notices[Notice.FRAGMENTS] += len(found) > 1

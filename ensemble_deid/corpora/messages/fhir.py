@@ -46,6 +46,8 @@ class _Reading:
     fields: list[_Field] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     patients: list[str] = field(default_factory=list, repr=False)
+    others: list[str] = field(default_factory=list, repr=False)
+    """What else a resource is about: a device, a group."""
     contained: set[str] = field(default_factory=set, repr=False)
     targets: Mapping[str, tuple[str, str]] = field(default_factory=dict, repr=False)
     unnamed: int = 0
@@ -66,6 +68,8 @@ def read_fhir(data: bytes, place: str, rules: FieldRules | None = None) -> Messa
         raise CorpusError(f"{place}: is no FHIR resource: it has no 'resourceType'")
     reading.targets = dict(reference_targets(root))
     _find_patients(reading, root, ())
+    if not reading.about:
+        reading.patients = reading.others
     mapped = None if rules is None else _mapped(reading, root, rules)
     if mapped is None:
         _walk(reading, root, (), "")
@@ -148,23 +152,27 @@ def _add_text(reading: _Reading, holder: JsonValue, path: tuple[str, ...], resou
     return True
 
 
-def _find_patients(reading: _Reading, value: JsonValue, path: tuple[str, ...]) -> None:
+def _find_patients(reading: _Reading, value: JsonValue, path: tuple[str, ...], url: str | None = None) -> None:
+    """Collect whom a resource is about; `url` is what a bundle calls it."""
     if value.string("resourceType") == "Patient":
-        _add_patient(reading, value, path)
+        _add_patient(reading, value, path, url)
     reference = value.string("reference") if path[-1:] in (("subject",), ("patient",)) else None
     if reference is not None:
-        reading.patients.append(_local(reading, reference))
+        type, _ = reading.targets.get(reference) or read_reference(reference) or ("Patient", "")
+        (reading.patients if type == "Patient" else reading.others).append(_local(reading, reference))
     for name, member in value.members.items():
-        _find_patients(reading, member, (*path, name))
+        _find_patients(reading, member, (*path, name), value.string("fullUrl") if name == "resource" else None)
     for item in value.items:
         _find_patients(reading, item, path)
 
 
-def _add_patient(reading: _Reading, value: JsonValue, path: tuple[str, ...]) -> None:
+def _add_patient(reading: _Reading, value: JsonValue, path: tuple[str, ...], url: str | None) -> None:
     """A patient's own resource, also one of a bundle or contained in another resource, is about that patient."""
     name = value.string("id")
     contained = f"#{name}"
-    if not name or ("contained" in path and contained in reading.contained):
+    if not name and url is not None:
+        reading.patients.append(_local(reading, url))
+    elif not name or ("contained" in path and contained in reading.contained):
         # The name of a contained resource means something only where it is contained: a second one is another.
         reading.unnamed += 1
     elif "contained" in path:

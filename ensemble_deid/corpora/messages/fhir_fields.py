@@ -12,7 +12,7 @@ from math import isfinite
 
 from ensemble_deid.corpora.edits import Edit, edited, within
 from ensemble_deid.corpora.json_fields import JsonValue
-from ensemble_deid.corpora.messages.structure import RESOURCES, is_age
+from ensemble_deid.corpora.messages.structure import ELEMENTS, RESOURCES, is_age
 from ensemble_deid.corpora.record_map import PEOPLE, Field, FieldKind, FieldRule, FieldRules
 
 _Maker = Callable[[Sequence[object]], str | None]
@@ -51,6 +51,10 @@ class MappedElements:
     _kept: set[int] = field(default_factory=set, repr=False)
     _targets: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
     _told: str = field(default="", repr=False)
+    _names: frozenset[str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._names = ELEMENTS.union(*(place.split(".") for place in self.rules))
 
     def read(self, root: JsonValue) -> None:
         self._targets = dict(reference_targets(root))
@@ -84,6 +88,9 @@ class MappedElements:
             self._name(holder, ".".join(names), rule)
         for name, member in holder.members.items():
             here = (*names, name)
+            if name.removeprefix("_") not in self._names:
+                # A name that neither the standard nor the map has may itself say something of a patient.
+                continue
             own = self.rules.get(".".join(here))
             if (
                 own is not None

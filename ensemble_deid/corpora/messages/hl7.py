@@ -147,7 +147,7 @@ class _Reader:
                 if not _add_coded(coded, f"{where}: OBX-3", encoded, delimiters, self.charset):
                     self.kept.append(place)
             else:
-                plain = not number or not value.strip() or value == delimiters.encoding
+                plain = not number or not value.strip() or (name == "MSH" and _are_signs(value, delimiters))
                 plain = plain or is_hl7_structure(name, number + first, delimiters.usual(value))
                 encoded.mark(value if plain or self.rules is None else self._mapped(value, rule, place, where))
                 if not plain and self.rules is None:
@@ -172,6 +172,12 @@ class _Reader:
             if name := decode(components[0]):
                 return name, decode(components[3].split(self.delimiters.subcomponent)[0])
         return None
+
+
+def _are_signs(value: str, delimiters: Delimiters) -> bool:
+    """Whether a field holds the delimiters, since HL7 2.7 also the sign of truncation."""
+    more = value.removeprefix(delimiters.encoding)
+    return value.startswith(delimiters.encoding) and len(more) < 2 and not (more.isalnum() or more.isspace())
 
 
 def _standard_codes(value: str, delimiters: Delimiters) -> str:

@@ -178,7 +178,10 @@ class ArrowTable(CountedByReading):
         with self._opened() as (schema, _):
             self.columns = self.columns.among(schema.names, str(self.path))
             check_types(schema, self.columns, str(self.path), dictionaries=self.format == "parquet")
-            output_schema(schema, self.columns, dictionaries=self.format == "parquet")
+            try:
+                output_schema(schema, self.columns, dictionaries=self.format == "parquet")
+            except CorpusError as error:
+                raise CorpusError(f"{self.path}: {error}") from None
             self.bits = id_bits(schema, self.columns)
 
     def count(self) -> int:
@@ -197,12 +200,12 @@ class ArrowTable(CountedByReading):
 
     @contextmanager
     def writer(self, out: Path, on_output: OnOutput) -> Iterator["ArrowWriter"]:
-        with self._opened() as (schema, _), open_atomically(out) as stream:
+        with self._opened() as (schema, _):
             schema = output_schema(schema, self.columns, dictionaries=self.format == "parquet")
-            with self._file_writer(stream, schema) as file:
-                writer = ArrowWriter(file.write_batch, schema, self.columns)
-                yield writer
-                writer.flush()
+        with open_atomically(out) as stream, self._file_writer(stream, schema) as file:
+            writer = ArrowWriter(file.write_batch, schema, self.columns)
+            yield writer
+            writer.flush()
         on_output(out, digest_of(out))
 
     def _file_writer(self, stream: Any, schema: Any) -> Any:
@@ -336,5 +339,8 @@ def _errors_of(path: Path) -> Iterator[None]:
     pa = pyarrow()
     try:
         yield
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:
+        # For damaged pages pyarrow has an OSError that is none of the system's.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
         raise CorpusError(f"{path}: cannot be read as a table ({type(error).__name__})") from None

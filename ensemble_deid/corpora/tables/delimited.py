@@ -152,7 +152,23 @@ def _lines(stream: BinaryIO, path: Path) -> Iterator[str]:
         with io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as lines:
             yield from lines
     except UnicodeDecodeError as error:
-        raise CorpusError(f"{path}: is not UTF-8 ({error.reason}); convert the file first") from None
+        raise CorpusError(
+            f"{path}:{_broken_line(path)}: is not UTF-8 ({error.reason}); convert the file first"
+        ) from None
+
+
+def _broken_line(path: Path) -> int:
+    """Return the number of the first line that is not UTF-8: the stream is decoded in larger pieces."""
+    with reading_plain(path) as stream:
+        return next((number for number, line in enumerate(stream, start=1) if not _is_utf8(line)), 1)
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _split(raw: str, field: re.Pattern[str], place: str) -> _Row:

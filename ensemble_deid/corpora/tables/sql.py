@@ -54,7 +54,7 @@ class SqlQuery(CountedByReading):
             # The message may quote the URL, which can hold a password.
             raise ConfigError(f"the database's URL cannot be used ({type(error).__name__})") from None
         if self.engine.dialect.name == "sqlite":
-            sa.event.listen(self.engine, "connect", _read_broken_text)
+            sa.event.listen(self.engine, "connect", _set_up_sqlite)
         if self.engine.dialect.name == "postgresql":
             # As it takes names without quotes; inspection compares them as they are.
             self.table_out = self.table_out.lower()
@@ -241,8 +241,11 @@ def _digest_of_rows(connection: Any, table: str) -> str:
     return f"{total % (1 << 256):064x}"
 
 
-def _read_broken_text(connection: Any, _: Any) -> None:
-    """Let SQLite hand out text that is not UTF-8 as bytes, which withhold their note; it would end the run."""
+def _set_up_sqlite(connection: Any, _: Any) -> None:
+    """Let SQLite hand out text that is not UTF-8 as bytes, which withhold their note; it would end the run.
+
+    New rows wait in memory for the commit: for spilling them, SQLite would wait for the reader, and that for the rows.
+    """
 
     def decoded(data: bytes) -> str | bytes:
         try:
@@ -251,6 +254,7 @@ def _read_broken_text(connection: Any, _: Any) -> None:
             return data
 
     connection.text_factory = decoded
+    connection.execute("PRAGMA cache_spill = OFF")
 
 
 def _plain(row: Sequence[Any]) -> list[Any]:
