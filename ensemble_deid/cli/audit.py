@@ -280,6 +280,7 @@ def run_certify(options: argparse.Namespace) -> None:
     from ensemble_deid.audit.readings import read_readings, require_certifiable
     from ensemble_deid.deidentify.deidentifier import Deidentifier
     from ensemble_deid.model.manifest import read_manifest
+    from ensemble_deid.model.options import as_compared
     from ensemble_deid.training.thresholds import freeze_certified_threshold
 
     _check_out(options)
@@ -288,7 +289,8 @@ def run_certify(options: argparse.Namespace) -> None:
     require_certifiable(readings, seen_by(read_manifest(options.model), gold))
     if options.by_site and any(note.site is None for note in gold):
         raise ConfigError("--by-site: not every note tells its site")
-    scored = Deidentifier.load(options.model, device=options.device).predict(gold, threshold=0.0)
+    model = Deidentifier.load(options.model, device=options.device)
+    scored = [as_compared(note) for note in model.predict(gold, threshold=0.0)]
     certificate = certify(
         gold,
         scored,
