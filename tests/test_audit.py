@@ -227,6 +227,22 @@ def test_notes_that_the_model_has_seen_are_left_out(
     assert main([*plan[:3], str(tiny_train), str(tiny_model), "--out", str(tmp_path / "wrong")]) == 2
 
 
+def test_a_plan_says_what_it_cannot_lead_to(
+    run: Path, tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["deidentify", str(tiny_model), str(run / "notes"), "--out", str(tmp_path / "clean"), "--quiet"]
+    assert main([*words, "--accept-unfit", "--policy", "safe-harbor"]) == 0
+    plan = ["audit", "plan", str(tmp_path / "clean.run"), str(run / "notes"), str(tiny_model)]
+    assert main([*plan, "--out", str(tmp_path / "audit")]) == 0
+    said = capsys.readouterr().out
+    kept = ", ".join(read_plan(tmp_path / "audit" / PLAN).kept_labels)
+    assert f"the run keeps {kept}: `audit certify` needs one that keeps no label" in said
+    # With 299 patients drawn, nobody gets as far as the 356th.
+    assert "stop early" not in said
+    assert main(plan) == main([*plan, "--leaks", "1"]) == 0
+    assert capsys.readouterr().out.count("reading may stop early without a leak: after 356 patients") == 1
+
+
 def test_how_many_to_read() -> None:
     for bound, leaks in ((0.01, 0), (0.01, 2), (0.05, 1)):
         n = notes_to_read(bound, leaks=leaks)

@@ -77,11 +77,20 @@ def check_out_files(files: Sequence[Path], forms: Sequence[str], *inputs: Input)
             raise ConfigError(f"--out {file}: the name must end in one of {', '.join(forms)}")
 
 
-def publish(results: "Results", files: Sequence[Path]) -> None:
-    """Write a command's figures to the files of `--out`, and print them."""
+def publish(results: "Results", files: Sequence[Path], *, warnings: Sequence[str] = (), shown: str = "") -> None:
+    """Write a command's figures to the files of `--out`, and print them, or what is `shown` instead, below warnings.
+
+    In this order: whoever reads what is printed, such as `head`, may stop before its end.
+    """
     for file in files:
         results.write(file)
-    say(results.render(".txt"))
+    say_warnings(warnings)
+    say(shown or results.render(".txt"))
+
+
+def say_warnings(warnings: Sequence[str]) -> None:
+    for line in warnings:
+        say(f"WARNING: {line}.\n")
 
 
 def read_system(
