@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 import tiny_stack
 from audit_readers import adjudicate, read
 from scipy.stats import binom
+from test_cli_terminal import Gone
 
+from ensemble_deid import Deidentifier, deidentify_files
 from ensemble_deid.audit.bounds import (
     Units,
     betting_upper,
@@ -28,8 +31,9 @@ from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.deidentify.replacement.styles import Styles
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.evaluation.bootstrap import clopper_pearson_upper
-from ensemble_deid.evaluation.operating_points import NoScoresError
+from ensemble_deid.evaluation.operating_points import NoScoresError, chosen_threshold
 from ensemble_deid.evaluation.pairs import EvaluationError
+from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import DIRECT, I2B2_TYPES, QUASI, identifier_of, is_direct
@@ -132,6 +136,27 @@ def test_a_certified_threshold_is_stored_and_its_notes_measure_nothing_any_more(
     plan = ["audit", "plan", str(run / "clean.run"), str(run / "notes"), str(model), "--out", str(tmp_path / "again")]
     assert main(plan) == 2
     assert "the run was made by another model" in capsys.readouterr().err
+
+
+def test_a_certified_threshold_works_on_capitals_as_it_was_certified(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In them the model lowers its threshold. What is frozen does not depend on who reads the output."""
+    notes = {name: replace(note, text=note.text.upper()) for name, note in GOLD.items()}
+    model, place = Path(shutil.copytree(tiny_model, tmp_path / "model")), tmp_path / "audit"
+    write_corpus(list(notes.values()), tmp_path / "notes", "plain")
+    run = deidentify_files(tmp_path / "notes", tmp_path / "clean", model, accept_unfit=True).folder
+    assert main(["audit", "plan", str(run), str(tmp_path / "notes"), str(model), "--out", str(place)]) == 0
+    read(place, notes)
+    adjudicate(place, notes)
+    monkeypatch.setattr(sys, "stdout", Gone())
+    assert main(["audit", "certify", str(model), str(place), "--missed", "0.9", "--freeze", "expected"]) == 141
+    chosen = chosen_threshold(read_manifest(model).figures)
+    assert chosen is not None
+    assert chosen.chosen_at is not None
+    gold = [note.gold for note in read_readings(place).notes]
+    found = count_view(gold, Deidentifier.load(model).predict(gold), "token-binary").total
+    assert found == chosen.chosen_at.counts
 
 
 def test_readers_see_nothing_of_the_model_and_adjudication_sees_what_it_alone_found(audit: Path) -> None:
