@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 import tiny_stack
 from audit_readers import adjudicate, read
 from scipy.stats import binom
+from test_cli_terminal import Gone
 
+from ensemble_deid import Deidentifier, deidentify_files
 from ensemble_deid.audit.bounds import (
     Units,
     betting_upper,
@@ -28,8 +31,9 @@ from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.deidentify.replacement.styles import Styles
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.evaluation.bootstrap import clopper_pearson_upper
-from ensemble_deid.evaluation.operating_points import NoScoresError
+from ensemble_deid.evaluation.operating_points import NoScoresError, chosen_threshold
 from ensemble_deid.evaluation.pairs import EvaluationError
+from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.model.manifest import read_manifest
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.labels import DIRECT, I2B2_TYPES, QUASI, identifier_of, is_direct
@@ -134,6 +138,27 @@ def test_a_certified_threshold_is_stored_and_its_notes_measure_nothing_any_more(
     assert "the run was made by another model" in capsys.readouterr().err
 
 
+def test_a_certified_threshold_works_on_capitals_as_it_was_certified(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In them the model lowers its threshold. What is frozen does not depend on who reads the output."""
+    notes = {name: replace(note, text=note.text.upper()) for name, note in GOLD.items()}
+    model, place = Path(shutil.copytree(tiny_model, tmp_path / "model")), tmp_path / "audit"
+    write_corpus(list(notes.values()), tmp_path / "notes", "plain")
+    run = deidentify_files(tmp_path / "notes", tmp_path / "clean", model, accept_unfit=True).folder
+    assert main(["audit", "plan", str(run), str(tmp_path / "notes"), str(model), "--out", str(place)]) == 0
+    read(place, notes)
+    adjudicate(place, notes)
+    monkeypatch.setattr(sys, "stdout", Gone())
+    assert main(["audit", "certify", str(model), str(place), "--missed", "0.9", "--freeze", "expected"]) == 141
+    chosen = chosen_threshold(read_manifest(model).figures)
+    assert chosen is not None
+    assert chosen.chosen_at is not None
+    gold = [note.gold for note in read_readings(place).notes]
+    found = count_view(gold, Deidentifier.load(model).predict(gold), "token-binary").total
+    assert found == chosen.chosen_at.counts
+
+
 def test_readers_see_nothing_of_the_model_and_adjudication_sees_what_it_alone_found(audit: Path) -> None:
     with opened_audit(audit) as (plan, file), file.transaction() as database:
         (found,) = database.execute("SELECT count(*) FROM predictions WHERE note = 1").fetchone()
@@ -225,6 +250,22 @@ def test_notes_that_the_model_has_seen_are_left_out(
     assert {note.note[:3] for note in drawn.notes} == {"701", "702"}
     assert (drawn.left_out, drawn.frame_notes, drawn.frame_units) == (8, 4, 2)
     assert main([*plan[:3], str(tiny_train), str(tiny_model), "--out", str(tmp_path / "wrong")]) == 2
+
+
+def test_a_plan_says_what_it_cannot_lead_to(
+    run: Path, tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["deidentify", str(tiny_model), str(run / "notes"), "--out", str(tmp_path / "clean"), "--quiet"]
+    assert main([*words, "--accept-unfit", "--policy", "safe-harbor"]) == 0
+    plan = ["audit", "plan", str(tmp_path / "clean.run"), str(run / "notes"), str(tiny_model)]
+    assert main([*plan, "--out", str(tmp_path / "audit")]) == 0
+    said = capsys.readouterr().out
+    kept = ", ".join(read_plan(tmp_path / "audit" / PLAN).kept_labels)
+    assert f"the run keeps {kept}: `audit certify` needs one that keeps no label" in said
+    # With 299 patients drawn, nobody gets as far as the 356th.
+    assert "stop early" not in said
+    assert main(plan) == main([*plan, "--leaks", "1"]) == 0
+    assert capsys.readouterr().out.count("reading may stop early without a leak: after 356 patients") == 1
 
 
 def test_how_many_to_read() -> None:

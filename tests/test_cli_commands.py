@@ -19,9 +19,12 @@ from ensemble_deid.evaluation.curve import keep_above
 from ensemble_deid.evaluation.views import count_view
 from ensemble_deid.model import options as options_module
 from ensemble_deid.model.directory import update_model
+from ensemble_deid.model.options import threshold_factor
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.reading import read
 from ensemble_deid.note.span import Span
+from ensemble_deid.training.thresholds import freeze_threshold
 
 Said = pytest.CaptureFixture[str]
 Run = Callable[..., str]
@@ -158,6 +161,16 @@ def test_a_sensitivity_out_of_reach_names_the_highest(
     assert (highest, at) == pytest.approx((recall, threshold), abs=5e-5)
     assert precision == pytest.approx(by_score[threshold].precision, abs=5e-5)
     assert files(model) == before
+
+
+def test_a_threshold_chosen_on_capitals_works_there_as_it_was_chosen(model: Path, tmp_path: Path) -> None:
+    """In them the model lowers its threshold, so the scores that one is chosen on must be raised as much."""
+    notes = [replace(n, text=n.text.upper()) for n in map(with_unlearned_words, tiny_stack.notes(400, patients=10))]
+    assert all(threshold_factor(read(note.text)) < 1 for note in notes)
+    chosen = freeze_threshold(model, notes, rule="false-positives", wanted=3.0).chosen_at
+    assert chosen is not None
+    found = count_view(notes, Deidentifier.load(model).predict(notes), "token-binary").total
+    assert (found.tp, found.fp, found.fn) == (chosen.counts.tp, chosen.counts.fp, chosen.counts.fn)
 
 
 def test_few_notes_choose_no_threshold(model: Path, tmp_path: Path, capsys: Said) -> None:

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 import tiny_stack
 
+from ensemble_deid import deidentify_files
 from ensemble_deid.cli import corpus as corpus_commands
 from ensemble_deid.cli import main as package
 from ensemble_deid.cli.main import main
 from ensemble_deid.cli.terminal import expected_end, progress_bar, say
+from ensemble_deid.corpora.write import write_corpus
 from ensemble_deid.parallel import Step
 
 
@@ -152,3 +154,32 @@ def test_a_reader_that_goes_away_is_no_fault() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 141
+
+
+class Gone(io.StringIO):
+    """Standard output whose reader has gone."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+    def fileno(self) -> int:
+        return os.open(os.devnull, os.O_WRONLY)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "model errors", "model patterns check", "audit plan"])
+def test_what_is_written_to_files_does_not_depend_on_who_reads_the_output(
+    command: str, tiny_model: Path, tiny_dev: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gold, model, out = str(tiny_dev), str(tiny_model), tmp_path / "out.json"
+    words = [gold, model]
+    if command == "model patterns check":
+        (tmp_path / "p.toml").write_text(tiny_stack.PATTERNS, encoding="utf-8")
+        words, out = [str(tmp_path / "p.toml"), gold], tmp_path / "out.toml"
+    elif command == "audit plan":
+        clean, out = tmp_path / "clean", tmp_path / "audit"
+        write_corpus(tiny_stack.notes(600, patients=2), tmp_path / "notes", "plain")
+        made = deidentify_files(tmp_path / "notes", clean, tiny_model, accept_unfit=True)
+        words = [str(made.folder), str(tmp_path / "notes"), model]
+    monkeypatch.setattr(sys, "stdout", Gone())
+    assert main([*command.split(), *words, "--out", str(out)]) == 141
+    assert out.exists()

@@ -165,6 +165,16 @@ def test_an_evaluation_in_its_three_forms(monkeypatch: pytest.MonkeyPatch) -> No
         assert not any(secret in form for secret in SECRETS)
 
 
+def test_direct_identifiers_that_are_left_are_the_same_in_every_form() -> None:
+    """The doctor in part and the city of note a are left, too, and the date of note c; direct is its name alone."""
+    results = evaluation_results(evaluate(GOLD, [*SYSTEM[:2], SYSTEM[2].with_spans(())], resamples=0))
+    assert "patients without a direct identifier left: 1 of 2" in results.render(".txt")
+    assert json.loads(results.render(".json"))["leaks"]["direct"]["patients"]["count"] == 1
+    rows = csv.DictReader(io.StringIO(results.render(".csv")))
+    direct = {row["figure"]: row["value"] for row in rows if row["part"] == "direct identifiers"}
+    assert (direct["annotations_count"], direct["notes_count"], direct["patients_count"]) == ("1", "1", "1")
+
+
 def test_comparisons_and_agreement_in_their_three_forms() -> None:
     comparison = compare(GOLD, SYSTEM, GOLD, resamples=100)
     text = comparison_results(comparison, name_a="old", name_b="new").render(".txt")

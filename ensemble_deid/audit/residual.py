@@ -6,18 +6,17 @@ number of patients with the same values: someone who knows these of a patient ha
 counted: rare diagnoses, sex, ethnic group, family, and events that many know of.
 """
 
-import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ensemble_deid.audit.release import PASSING, read_lines, released_documents, released_records, styles_of
+from ensemble_deid.audit.release import PASSING, note_of, output_of, read_lines, styles_of, written_records
 from ensemble_deid.corpora.record_map import PEOPLE, Field, FieldKind
 from ensemble_deid.corpora.tables.columns import ALL
 from ensemble_deid.deidentify.known.of_records import labelled
-from ensemble_deid.deidentify.manifest import MANIFEST, SPANS, STANDARD_OUTPUT, VerifiedRun, read_chain
+from ensemble_deid.deidentify.manifest import SPANS, VerifiedRun
 from ensemble_deid.deidentify.replacement.styles import Styles
 from ensemble_deid.deidentify.sources import MESSAGES
 from ensemble_deid.errors import CorpusError
@@ -68,20 +67,20 @@ def residual_risk(run: Path, verified: VerifiedRun) -> Residual | None:
 
     `verified` is what `verify_run` returned. Raises CorpusError where the output cannot be read.
     """
-    output = _output_of(run)
+    settings = verified.settings
+    output = output_of(run, settings)
     if output is None:
         return None
-    settings = verified.settings
     styles = styles_of(settings)
     columns, not_counted = _kept_columns(settings, styles)
     spans = _shown_spans(run, styles)
     values: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
     notes = 0
-    for document, patient, shown in _outputs(str(output), run, settings, styles, columns):
+    for place, document, patient, shown in _outputs(str(output), run, settings, styles, columns):
         values[patient] |= {(f"column {name}", _plain(value)) for name, value in shown}
         if document is not None:
             notes += 1
-            found = spans.pop(document.id, ())
+            found = spans.pop(place, ())
             if found and max(end for _, end, _ in found) > len(document.text):
                 raise CorpusError(f"{output}: {document.id}: was changed after the run")
             values[patient] |= {(identifier_of(label), _plain(document.text[s:e])) for s, e, label in found}
@@ -92,22 +91,18 @@ def residual_risk(run: Path, verified: VerifiedRun) -> Residual | None:
 
 def _outputs(
     output: str, run: Path, settings: Mapping[str, Any], styles: Styles, columns: Sequence[str]
-) -> Iterator[tuple[Document | None, str, list[tuple[str, str]]]]:
-    """Yield each note (None for a record without one), its patient, and the visible fields with their places."""
-    if settings["format"] == "files":
-        for document in released_documents(output, settings, run, ()):
-            yield document, document.patient, []
-        return
+) -> Iterator[tuple[str, Document | None, str, list[tuple[str, str]]]]:
+    """Yield each record's name in the input, its note (None for none), its patient, and the visible fields."""
     # Of a message, only fields about the patient: the others record procedures and times. XML paths do not tell which.
     places = _OF_PATIENT if _is_message(settings) and settings["format"] != "xml" else ("",)
-    for record in released_records(output, settings, run, columns, whole=places):
+    for name, record in written_records(output, settings, run, columns, whole=places):
         if record.error is not None:
             raise CorpusError(f"{output}: {record.name}: cannot be read")
-        note = None if record.text is None else record.document()
+        note = None if record.text is None else note_of(record)
         patient = note.patient if note is not None else record.patient
         if patient is not None:
             beside = (pair for field in record.fields for pair in _shown_parts(field, styles))
-            yield note, str(patient), list(beside)
+            yield name, note, str(patient), list(beside)
 
 
 def _is_message(settings: Mapping[str, Any]) -> bool:
@@ -129,15 +124,6 @@ def _shown_parts(field: Field, styles: Styles) -> Iterator[tuple[str, str]]:
     else:
         parts = list(labelled(kind, value))
     yield from ((field.name, value[start:end]) for start, end, type in parts if not styles.hides(type))
-
-
-def _output_of(run: Path) -> Path | None:
-    """Return the file that a run wrote, or the folder of its files."""
-    written = [entry["path"] for entry in read_chain(run / MANIFEST)[0] if entry["entry"] == "file"]
-    if not written or STANDARD_OUTPUT in written:
-        return None
-    paths = [os.path.normpath(run / name) for name in written]
-    return Path(paths[0] if len(paths) == 1 else os.path.commonpath(paths))
 
 
 def _kept_columns(settings: Mapping[str, Any], styles: Styles) -> tuple[list[str], list[str]]:

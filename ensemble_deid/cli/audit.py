@@ -17,7 +17,7 @@ from ensemble_deid.note.digits import four_digits, percent
 if TYPE_CHECKING:
     from ensemble_deid.audit.certify import Certificate, Promise
     from ensemble_deid.audit.figures import AuditFigures, Leak, LeakRate
-    from ensemble_deid.audit.plan import AuditPlan
+    from ensemble_deid.audit.plan import AuditPlan, AuditUnit
 
 _EXPECTED_LEAKS = (0, 1, 2, 5, 10)
 _MOST_FORMS = 20
@@ -116,35 +116,39 @@ def _verify_run(folder: Path, head: str | None) -> None:
 def run_plan(options: argparse.Namespace) -> None:
     """Say how many notes to read, and draw them at random."""
     from ensemble_deid.audit.bounds import notes_to_read, notes_until_stop
-    from ensemble_deid.audit.plan import AuditUnit, draw_plan
+
+    unit: AuditUnit = options.unit or "patient"
+    bound, confidence = options.bound, options.confidence
+    needed = {leaks: notes_to_read(bound, leaks=leaks, confidence=confidence) for leaks in _EXPECTED_LEAKS}
+    size = notes_to_read(bound, leaks=options.leaks, confidence=confidence) if options.size is None else options.size
+    plan = None if options.out is None else _drawn_plan(options, unit)
+    say(f"to show with {percent(confidence)} confidence that at most {percent(bound)} of the {unit}s hold a leak:")
+    say(f"{'leaks found':>12} {unit + 's to read':>18}")
+    for leaks, number in needed.items():
+        say(f"{leaks:>12} {number:>18}")
+    early = notes_until_stop(bound, confidence=confidence)
+    if early < (size if plan is None else plan.units):
+        say(f"reading may stop early without a leak: after {early} {unit}s")
+    if plan is not None:
+        _say_plan(plan, options.out)
+
+
+def _drawn_plan(options: argparse.Namespace, unit: "AuditUnit") -> "AuditPlan":
+    from ensemble_deid.audit.plan import draw_plan
     from ensemble_deid.audit.readings import make_audit
     from ensemble_deid.audit.release import read_release
     from ensemble_deid.model.manifest import read_manifest
     from ensemble_deid.stacking.stacker import Stacker
 
-    unit: AuditUnit = options.unit or "patient"
-    bound, confidence = options.bound, options.confidence
-    say(f"to show with {percent(confidence)} confidence that at most {percent(bound)} of the {unit}s hold a leak:")
-    say(f"{'leaks found':>12} {unit + 's to read':>18}")
-    for leaks in _EXPECTED_LEAKS:
-        say(f"{leaks:>12} {notes_to_read(bound, leaks=leaks, confidence=confidence):>18}")
-    say(f"reading may stop early without a leak: after {notes_until_stop(bound, confidence=confidence)} {unit}s")
-    if options.out is None:
-        return
     by = [name.strip() for name in options.strata.split(",") if name.strip()]
     notes = read_release(options.run_folder, options.notes, side="released" if options.released else "original", by=by)
     manifest = read_manifest(options.model)
-    wanted = {"bound": bound, "confidence": confidence, "leaks": options.leaks, "size": options.size}
-    plan = draw_plan(notes, manifest, unit=unit, by=by, seed=options.seed, **wanted)
-    threshold = notes.run.settings["threshold"]
-    make_audit(
-        options.out,
-        plan,
-        notes,
-        manifest,
-        threshold=Stacker.load(options.model).threshold if threshold is None else threshold,
-    )
-    _say_plan(plan, options.out)
+    wanted = {name: getattr(options, name) for name in ("bound", "confidence", "leaks", "size", "seed")}
+    plan = draw_plan(notes, manifest, unit=unit, by=by, **wanted)
+    given = notes.run.settings["threshold"]
+    threshold = Stacker.load(options.model).threshold if given is None else given
+    make_audit(options.out, plan, notes, manifest, threshold=threshold)
+    return plan
 
 
 def _say_plan(plan: "AuditPlan", folder: Path) -> None:
@@ -159,6 +163,8 @@ def _say_plan(plan: "AuditPlan", folder: Path) -> None:
         say(f"  {name}: {drawn} of {size}")
     if plan.left_out:
         say(f"left out: {counted(plan.left_out, 'note')} that the model has seen; the audit does not cover them")
+    if plan.kept_labels:
+        say(f"the run keeps {', '.join(plan.kept_labels)}: `audit certify` needs one that keeps no label")
     if not plan.fingerprints:
         say("the model has no record of its training notes: make sure that it has not seen these")
 
@@ -280,6 +286,7 @@ def run_certify(options: argparse.Namespace) -> None:
     from ensemble_deid.audit.readings import read_readings, require_certifiable
     from ensemble_deid.deidentify.deidentifier import Deidentifier
     from ensemble_deid.model.manifest import read_manifest
+    from ensemble_deid.model.options import as_compared
     from ensemble_deid.training.thresholds import freeze_certified_threshold
 
     _check_out(options)
@@ -288,7 +295,8 @@ def run_certify(options: argparse.Namespace) -> None:
     require_certifiable(readings, seen_by(read_manifest(options.model), gold))
     if options.by_site and any(note.site is None for note in gold):
         raise ConfigError("--by-site: not every note tells its site")
-    scored = Deidentifier.load(options.model, device=options.device).predict(gold, threshold=0.0)
+    model = Deidentifier.load(options.model, device=options.device)
+    scored = [as_compared(note) for note in model.predict(gold, threshold=0.0)]
     certificate = certify(
         gold,
         scored,
@@ -298,14 +306,14 @@ def run_certify(options: argparse.Namespace) -> None:
     )
     if options.out is not None:
         write_text_atomically(options.out, certificate.to_json())
-    unit = "site" if options.by_site else readings.plan.unit
-    _say_certificate(certificate, unit)
-    if options.freeze is not None:
-        point = getattr(certificate, options.freeze).point
-        if point is None:
-            raise ConfigError(f"--freeze {options.freeze}: there is no such threshold; the model is as it was")
+    point = None if options.freeze is None else getattr(certificate, options.freeze).point
+    if point is not None:
         chosen = freeze_certified_threshold(options.model, point, missed=options.missed, notes=gold)
+    _say_certificate(certificate, "site" if options.by_site else readings.plan.unit)
+    if point is not None:
         say(f"threshold {four_digits(chosen.threshold or 0.0)} is now in {options.model}; measure it on other notes")
+    elif options.freeze is not None:
+        raise ConfigError(f"--freeze {options.freeze}: there is no such threshold; the model is as it was")
 
 
 def _say_certificate(certificate: "Certificate", unit: str) -> None:

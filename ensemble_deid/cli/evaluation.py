@@ -1,7 +1,7 @@
 """`evaluate`, `model report`, `research compare`, `corpus agreement`: figures, and where they come from."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,11 +92,6 @@ def _add_gold_and_system(parser: argparse.ArgumentParser) -> None:
     add_resampling(parser)
 
 
-def _say_warnings(warnings: Sequence[str]) -> None:
-    for line in warnings:
-        say(f"WARNING: {line}.\n")
-
-
 def _operating(
     options: argparse.Namespace, gold: Corpus, system: System, members: Mapping[str, str] | None = None
 ) -> "OperatingPoints | None":
@@ -157,12 +152,9 @@ def run_evaluate(options: argparse.Namespace) -> None:
     results = evaluation_results(
         evaluation, full=options.full, official=official, operating=operating, warnings=system.warnings
     )
-    _say_warnings(system.warnings)
-    say(render_official(official) if official else results.render(".txt"))
+    publish(results, options.out, warnings=system.warnings, shown=render_official(official) if official else "")
     if not official and not options.full:
         say("\nEvery table: --full. All figures as data: --out FILE.json, FILE.csv.")
-    for file in options.out:
-        results.write(file)
 
 
 def run_compare(options: argparse.Namespace) -> None:
@@ -175,8 +167,8 @@ def run_compare(options: argparse.Namespace) -> None:
     a, b = (read_system(name, gold.documents) for name in (options.a, options.b))
     comparison = compare(gold.documents, a.answer, b.answer, **resampling(options))
     warnings = [f"{name}: {line}" for name, system in (("A", a), ("B", b)) for line in system.warnings]
-    _say_warnings(warnings)
-    publish(comparison_results(comparison, name_a=options.a, name_b=options.b, warnings=warnings), options.out)
+    results = comparison_results(comparison, name_a=options.a, name_b=options.b, warnings=warnings)
+    publish(results, options.out, warnings=warnings)
 
 
 def run_agreement(options: argparse.Namespace) -> None:

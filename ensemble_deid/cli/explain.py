@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_deid.atomic import write_text_atomically
 from ensemble_deid.cli.options import SYSTEM, add_command, add_files, add_member, add_on_model, add_shared, members_of
-from ensemble_deid.cli.sources import check_out_files, read_gold, read_system
+from ensemble_deid.cli.sources import check_out_files, read_gold, read_system, say_warnings
 from ensemble_deid.cli.terminal import counted, say
 from ensemble_deid.corpora.read import locate_corpus, read_corpus
 from ensemble_deid.deidentify.outputs import refuse_output, refuse_shared
@@ -150,10 +150,15 @@ def run_errors(options: argparse.Namespace) -> None:
     refuse_shared(options.notes, *options.out)
     gold = read_gold(options.gold)
     system = read_system(options.system, gold.documents)
-    for warning in system.warnings:
-        say(f"WARNING: {warning}.\n")
     found = worst_notes(gold.documents, system.answer)
     shown = found[: options.top]
+    for file in options.out:
+        content = [{**asdict(n), "kinds": dict(sorted(n.kinds.items())), "errors": n.errors} for n in shown]
+        write_text_atomically(file, json.dumps(content, indent=1) + "\n")
+    if options.notes is not None and shown:
+        by_id = {note.id: note for note in gold.documents}
+        write_corpus([by_id[note.id] for note in shown], options.notes, "jsonl")
+    say_warnings(system.warnings)
     say("errors  missed  annotations  site  note")
     for note in shown:
         say(f"{note.errors:>6}  {note.missed:>6}  {note.annotations:>11}  {note.site or '-':<4}  {note.id}")
@@ -162,14 +167,9 @@ def run_errors(options: argparse.Namespace) -> None:
         f"\n{counted(len(found), 'note')} of {len(gold.documents)} have {counted(everything, 'error')}; "
         f"those listed have {part}"
     )
-    for file in options.out:
-        content = [{**asdict(n), "kinds": dict(sorted(n.kinds.items())), "errors": n.errors} for n in shown]
-        write_text_atomically(file, json.dumps(content, indent=1) + "\n")
     if options.notes is not None and not shown:
         say("nothing is written: there is nothing to correct")
     elif options.notes is not None:
-        by_id = {note.id: note for note in gold.documents}
-        write_corpus([by_id[note.id] for note in shown], options.notes, "jsonl")
         say(
             f"these notes are in {options.notes}, with all their PHI: correct them, "
             "then train --start-from MODEL on them"

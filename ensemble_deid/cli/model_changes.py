@@ -157,16 +157,16 @@ def run_check(options: argparse.Namespace) -> None:
     patterns = read_patterns(options.file)
     check_patterns(patterns, name=str(options.file))
     hits = count_hits(patterns.patterns, read_gold(options.corpus).documents)
+    if options.out is not None:
+        measured = [replace(p, confidence=round(hits[p.name].confidence, 4)) for p in patterns.patterns]
+        description = "Patterns with the precision that was measured on annotated notes."
+        write_text_atomically(options.out, patterns_text(measured, name=patterns.name, description=description))
     say(f"{'pattern':<28}{'label':<14}{'hits':>8}{'right':>8}{'wrong':>8}")
     for pattern in patterns.patterns:
         n = hits[pattern.name]
         say(f"{pattern.name:<28}{pattern.label:<14}{n.found:>8}{n.right:>8}{n.wrong:>8}")
     total = sum(hits.values(), PatternHits())
     say(f"{'all':<28}{'':<14}{total.found:>8}{total.right:>8}{total.wrong:>8}")
-    if options.out is not None:
-        measured = [replace(p, confidence=round(hits[p.name].confidence, 4)) for p in patterns.patterns]
-        description = "Patterns with the precision that was measured on annotated notes."
-        write_text_atomically(options.out, patterns_text(measured, name=patterns.name, description=description))
 
 
 def run_add(options: argparse.Namespace) -> None:

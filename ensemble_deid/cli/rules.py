@@ -248,10 +248,11 @@ def run_curve(options: argparse.Namespace) -> None:
 
     check_out_files([] if options.out is None else [options.out], [".png"], options.model)
     points = model_curve(options.model)
+    if options.out is not None:
+        draw_curve(points, options.out)
     for line in curve_lines(points):
         say(line)
     if options.out is not None:
-        draw_curve(points, options.out)
         say(f"the picture is {options.out}")
     if not has_trained_rules(options.model):
         warn("the curve is that of the rules as trained; other rules are in the model now")
@@ -285,9 +286,9 @@ def run_learn(options: argparse.Namespace) -> None:
     learned = learn_rule_list(
         corpus, dev, config=config, start=system, notify=warn, allow_overlap=options.allow_overlap
     )
+    learned.rules.save(options.out)
     for line in curve_lines(learned.curve):
         say(line)
-    learned.rules.save(options.out)
     figures = f"strict F1 {percent(learned.strict.f1, sign='')}, token recall {percent(learned.tokens.recall, sign='')}"
     say(f"{counted(len(learned.rules), 'rule')}: {figures} on dev; see {options.out}")
 

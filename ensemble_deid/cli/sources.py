@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,8 @@ from ensemble_deid.corpora.read import Corpus, read_corpus
 from ensemble_deid.deidentify.outputs import Input, refuse_output_files
 from ensemble_deid.errors import ConfigError
 from ensemble_deid.model.installed import model_of
-from ensemble_deid.model.options import threshold_factor
+from ensemble_deid.model.options import as_compared
 from ensemble_deid.note.document import Document
-from ensemble_deid.note.reading import read
 
 if TYPE_CHECKING:
     from ensemble_deid.evaluation.render.results import Results
@@ -78,11 +77,20 @@ def check_out_files(files: Sequence[Path], forms: Sequence[str], *inputs: Input)
             raise ConfigError(f"--out {file}: the name must end in one of {', '.join(forms)}")
 
 
-def publish(results: "Results", files: Sequence[Path]) -> None:
-    """Write a command's figures to the files of `--out`, and print them."""
+def publish(results: "Results", files: Sequence[Path], *, warnings: Sequence[str] = (), shown: str = "") -> None:
+    """Write a command's figures to the files of `--out`, and print them, or what is `shown` instead, below warnings.
+
+    In this order: whoever reads what is printed, such as `head`, may stop before its end.
+    """
     for file in files:
         results.write(file)
-    say(results.render(".txt"))
+    say_warnings(warnings)
+    say(shown or results.render(".txt"))
+
+
+def say_warnings(warnings: Sequence[str]) -> None:
+    for line in warnings:
+        say(f"WARNING: {line}.\n")
 
 
 def read_system(
@@ -108,7 +116,7 @@ def read_system(
     deidentifier = Deidentifier.load(model, members=members)
     if combiner == "svm":
         threshold = deidentifier.description.threshold
-        scored = tuple(map(_as_compared, deidentifier.predict(gold, threshold=0.0)))
+        scored = tuple(map(as_compared, deidentifier.predict(gold, threshold=0.0)))
     else:
         threshold = 0.0
         scored = tuple(deidentifier.predict(gold, combiner=combiner))
@@ -122,12 +130,6 @@ def read_system(
         overlap=training_overlap(model, gold),
         seen=frozenset(seen_key(phrase.replace(" ", "")) for phrase in phrases),
     )
-
-
-def _as_compared(note: Document) -> Document:
-    """Return a prediction with its scores over the factor of the note's threshold, so that one threshold is for all."""
-    factor = threshold_factor(read(note.text))
-    return note if factor == 1 else note.with_spans(replace(s, score=min(1.0, s.score / factor)) for s in note.spans)
 
 
 def resampling(options: argparse.Namespace) -> dict[str, Any]:

@@ -36,13 +36,17 @@ class NoteFiles:
 
     def records(self) -> Iterator[Record]:
         """Yield every note; one that cannot be read has its error."""
+        for folder, note in self.notes():
+            if isinstance(note, CorpusError):
+                yield Record(str(folder / (note.note or "")), error=note, raw=(folder, note.note))
+            else:
+                yield Record(str(folder / note.id), note.text, patient=note.patient_id, raw=(folder, note.id))
+
+    def notes(self) -> Iterator[tuple[Path, Document | CorpusError]]:
+        """Yield every note, or why it cannot be read, with its folder."""
         for folder, location in self.places:
             for note in iterate_notes(location, file_names=True):
-                if isinstance(note, CorpusError):
-                    yield Record(str(folder / (note.note or "")), error=note, raw=(folder, note.note))
-                else:
-                    name = str(folder / note.id)
-                    yield Record(name, note.text, patient=note.patient_id, raw=(folder, note.id))
+                yield folder, note
 
     @contextmanager
     def writer(self, out: Path, on_output: OnOutput) -> Iterator["_FileWriter"]:

@@ -1,6 +1,7 @@
 """De-identify a table, a database or a folder of notes in one call, and leave a folder that says what was done."""
 
 import logging
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -313,6 +314,9 @@ def _run(job: _Job, places: RunPlaces, source: NoteSource, out: Path, model: Dei
         # A stream is in a file that has another name each time: its content is in `finding`.
         "inputs": hidden(input_digest(source), replacer.key) if isinstance(job.source, str | Path) else None,
         "places": hidden(named, replacer.key),
+        # Relative, as the manifest has each output: an audit reads them again, also where all was moved.
+        "out": os.path.relpath(out.resolve(), places.run.resolve()) if isinstance(job.out, str | Path) else None,
+        "recursive": job.input.recursive,
         "rules": job.input.rules_json(places.input),
     }
     return Run(

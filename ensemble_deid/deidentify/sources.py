@@ -58,12 +58,7 @@ def note_source(given: str | Path, options: InputOptions, *, leave_out: Sequence
     if options.keep_fields and format not in MESSAGES:
         raise ConfigError("--keep-fields is for FHIR and HL7, and the input is neither")
     if format == "files":
-        if options.recursive and path.is_dir():
-            return NoteFiles(nested_locations(path, format=options.format, leave_out=leave_out))
-        location = locate_corpus(given, format=options.format)
-        for folder in leave_out:
-            location = location.without(folder)
-        return NoteFiles([(Path(), location)])
+        return note_files(given, options, leave_out=leave_out)
     if options.query is not None and options.table_out is not None:
         return SqlQuery(str(given), options.query, options.table_out, _columns(options, format, options.table_out))
     if path.is_dir():
@@ -74,6 +69,16 @@ def note_source(given: str | Path, options: InputOptions, *, leave_out: Sequence
     if not path.is_file():
         raise CorpusError(f"{path}: there is no such file or folder")
     return _table(path, format, options, set())
+
+
+def note_files(given: str | Path, options: InputOptions, *, leave_out: Sequence[Path]) -> NoteFiles:
+    """Return the notes of a file or folder where each is a file. Raises CorpusError."""
+    if options.recursive and Path(given).is_dir():
+        return NoteFiles(nested_locations(Path(given), format=options.format, leave_out=leave_out))
+    location = locate_corpus(given, format=options.format)
+    for folder in leave_out:
+        location = location.without(folder)
+    return NoteFiles([(Path(), location)])
 
 
 def _is_fhir_lines(format: str, options: InputOptions) -> bool:

@@ -1,13 +1,14 @@
 """How a model is run over notes: its combiners by name, and the options handed unchanged from caller to ensemble."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypedDict
 
 from ensemble_deid.errors import ConfigError, ModelError
 from ensemble_deid.model.manifest import Manifest
-from ensemble_deid.note.reading import Reading
+from ensemble_deid.note.document import Document
+from ensemble_deid.note.reading import Reading, read
 from ensemble_deid.note.span import Span
 from ensemble_deid.stacking.voting import BestMembers, claims_of_best_members, combine
 from ensemble_deid.taggers.base import Proposals
@@ -123,6 +124,12 @@ def threshold_factor(reading: Reading) -> float:
     """Return the factor for a note's threshold, 1 for an ordinary note."""
     shown = (LOWERED.get(form, 1.0) for form, share in reading.forms.items() if share >= _LEAST_SHARE.get(form, 0.0))
     return min(shown, default=1.0)
+
+
+def as_compared(note: Document) -> Document:
+    """Return a prediction with its scores over the factor of the note's threshold, so that one threshold is for all."""
+    factor = threshold_factor(read(note.text))
+    return note if factor == 1 else note.with_spans(replace(s, score=min(1.0, s.score / factor)) for s in note.spans)
 
 
 def check_number(name: str, value: int) -> None:

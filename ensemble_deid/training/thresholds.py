@@ -25,7 +25,7 @@ from ensemble_deid.model.ensemble import as_seen
 from ensemble_deid.model.loading import load_model
 from ensemble_deid.model.manifest import Manifest, has_private_file, read_manifest
 from ensemble_deid.model.measured import CHOSEN_WITH, SHIPPED, OutOfFold, out_of_fold
-from ensemble_deid.model.options import CHOICE, DEV, members_record
+from ensemble_deid.model.options import CHOICE, DEV, as_compared, members_record
 from ensemble_deid.model.seen_notes import SeenNotes, overlap_choice
 from ensemble_deid.note.digits import four_digits
 from ensemble_deid.note.document import Document
@@ -55,7 +55,7 @@ def freeze_threshold(
     seen = SeenNotes.from_record(read_manifest(model).seen_notes)
     if not allow_overlap:
         seen.refuse(dev, used_for="to choose the threshold on")
-    system = Deidentifier.load(model, members=members).predict(dev, threshold=0.0)
+    system = [as_compared(note) for note in Deidentifier.load(model, members=members).predict(dev, threshold=0.0)]
     chosen = choose_threshold(dev, system, rule=rule, wanted=wanted)
     if chosen.chosen_at is None:
         raise _unreached(model, trace_curve(dev, system, view=chosen.view), rule, wanted, "these notes")

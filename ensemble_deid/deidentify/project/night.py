@@ -46,7 +46,7 @@ LISTED = "notes of earlier nights are to be handed out again: see `project statu
 COUNTED = (UNCHANGED, HELD_BACK, CORRECTIONS, AGAIN, TAKEN_BACK, LISTED)
 """Names of counts."""
 _BEYOND = {"version", "arithmetic", "batch_size", "project", "key"}
-_BEYOND |= {"format", "columns", "keep_fields", "input", "inputs", "places"}
+_BEYOND |= {"format", "columns", "keep_fields", "input", "inputs", "places", "out", "recursive"}
 """Settings of a run that change little, that a release has in common, or that say where notes come from and go."""
 _SPANS = "spans digest"
 """In a note's memory, what files of spans said of it."""

@@ -112,6 +112,7 @@ def _leaks(leaks: LeakView) -> Json:
     characters = plain(leaks.characters)
     return {
         **plain(leaks.total),
+        "direct": plain(leaks.direct),
         "annotations_missed_whole": plain(leaks.missed_whole),
         # Characters are no independent trials, so they have no bound.
         "characters": {name: characters[name] for name in ("count", "total", "share")},
@@ -207,6 +208,7 @@ def _leak_lines(leaks: Json) -> Iterator[_Line]:
     whole = {"missed_whole": leaks["annotations_missed_whole"]}
     shares = {name: leaks[name] for name in ("annotations", "notes", "patients", "characters")}
     yield from _row("leaks", {**_share_figures(shares | whole), **ends}, view="leak")
+    yield from _row("leaks", _share_figures(leaks["direct"]), view="leak", part="direct identifiers")
     for label, row in leaks["by_label"].items():
         yield from _row("leaks", _share_figures(row), view="leak", part="label", name=label)
     for row in leaks["by_errors"]:
