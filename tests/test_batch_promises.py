@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from made_keys import KEY
 
+from ensemble_deid import Columns, ConfigError, deidentify_files, deidentify_table
 from ensemble_deid.cli.main import main
 from ensemble_deid.corpora.records import Record
 from ensemble_deid.corpora.tables.delimited import DelimitedTable
@@ -137,6 +138,31 @@ def test_a_text_that_changes_between_the_passes_is_refused(
     assert run(tiny_model, source, tmp_path / "out.csv") == 2
     assert "row 1: the input has changed" in capsys.readouterr().err
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_patient_that_changes_between_the_passes_is_refused(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was found in the notes of one patient would be sought in those of another."""
+    source = write_csv(tmp_path / "notes.csv", "Seen today.", "Seen again.")
+    write = Run.write
+
+    def second_pass(batch: Run, *arguments: Any) -> None:
+        source.write_text(source.read_text(encoding="utf-8").replace("2,M7", "2,M8"), encoding="utf-8")
+        write(batch, *arguments)
+
+    monkeypatch.setattr(Run, "write", second_pass)
+    assert run(tiny_model, source, tmp_path / "out.csv") == 2
+    assert "row 2: the input has changed" in capsys.readouterr().err
+
+
+def test_only_a_database_has_no_output_of_a_name(tiny_model: Path, tmp_path: Path) -> None:
+    source = write_csv(tmp_path / "notes.csv", "Seen today.")
+    (tmp_path / "a.txt").write_text("Seen today.", encoding="utf-8")
+    with pytest.raises(ConfigError, match="None is for a database"):
+        deidentify_table(source, None, tiny_model, columns=Columns(keep=("all",)))
+    with pytest.raises(ConfigError, match="None is for a database"):
+        deidentify_files(tmp_path / "a.txt", None, tiny_model)  # type: ignore[arg-type]
 
 
 def test_a_run_that_breaks_off_does_not_pass_for_the_finished_one_before_it(

@@ -140,6 +140,26 @@ def test_an_encoding_that_lacks_a_character_ends_no_command(monkeypatch: pytest.
     assert raw.getvalue() == b"change O to B-DOCTOR if the word is \\u0160imi\\u0107\n"
 
 
+def test_closed_streams_end_no_command(tiny_model: Path, tmp_path: Path) -> None:
+    """As of a daemon."""
+    (tmp_path / "a.txt").write_text("Seen on 03/04/2019.", encoding="utf-8")
+    command = f"{sys.executable} -m ensemble_deid deidentify {tiny_model} {tmp_path / 'a.txt'}"
+    closed = subprocess.run(["sh", "-c", f"{command} --out {tmp_path / 'o.txt'} >&- 2>&-"], check=False)
+    assert closed.returncode == 0
+    assert (tmp_path / "o.txt").read_text(encoding="utf-8") == "Seen on [DATE]."
+    lost = subprocess.run(
+        ["sh", "-c", f"echo Seen. | {command.rpartition(' ')[0]} - >&-"], capture_output=True, text=True, check=False
+    )
+    assert (lost.returncode, lost.stderr) == (2, "ensemble-deid: standard output is closed: name --out\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_an_error_of_standard_output_names_no_file(tiny_model: Path) -> None:
+    command = f"echo Seen. | {sys.executable} -m ensemble_deid deidentify {tiny_model} - --quiet > /dev/full"
+    full = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (full.returncode, full.stderr) == (2, "ensemble-deid: No space left on device\n")
+
+
 def test_a_reader_that_goes_away_is_no_fault() -> None:
     root = Path(__file__).parents[1]
     path = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))

@@ -1,6 +1,7 @@
 """Projects: a patient's notes that come night by night are handed out alike, in any division and order."""
 
 import csv
+import io
 import json
 import random
 import re
@@ -348,6 +349,8 @@ def test_a_table_and_a_folder_have_the_new_notes_alone(tmp_path: Path) -> None:
         summary = deidentify_files(tmp_path / "in", tmp_path / "out", run=tmp_path / f"{number}.run", **choices)
         assert summary.written == 1
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["1.txt", "2.txt"]
+    with pytest.raises(ConfigError, match="standard input has no id"):
+        deidentify_files(io.BytesIO(b"A note."), tmp_path / "s.txt", **choices)
     with pytest.raises(ConfigError, match="name another --out, or --run"):
         deidentify_files(tmp_path / "in", tmp_path / "out", run=tmp_path / "1.run", **choices)
 

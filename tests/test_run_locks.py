@@ -1,5 +1,7 @@
 """Two runs never write into one place: a lock on the output and on the run's folder, by real processes."""
 
+import errno
+import io
 import json
 import os
 import signal
@@ -14,7 +16,7 @@ import tiny_stack
 from ensemble_deid.atomic import exclusive
 from ensemble_deid.cli.main import main
 from ensemble_deid.deidentify.manifest import verify_run
-from ensemble_deid.deidentify.offsets import Found, OffsetFile
+from ensemble_deid.deidentify.offsets import Found, OffsetFile, OffsetWriter
 from ensemble_deid.errors import ConfigError, CorpusError
 
 _HOLD = """
@@ -126,6 +128,18 @@ def test_a_second_run_into_one_output_is_refused_and_the_first_is_whole(
     assert (run.settings["threshold"], run.counts["written"]) == (None, 320)
     assert main([*command, "--threshold", "0.9"]) == 0
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_an_error_names_the_file_of_offsets(tmp_path: Path) -> None:
+    class Full(io.BytesIO):
+        name = str(tmp_path / "offsets.jsonl")
+
+        def write(self, _: object) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(OSError, match="No space left") as raised:
+        OffsetWriter(Full()).add([])
+    assert raised.value.filename == Full.name
 
 
 def test_offsets_of_another_run_are_never_read(tmp_path: Path) -> None:

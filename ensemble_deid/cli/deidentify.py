@@ -2,6 +2,7 @@
 
 import argparse
 import gc
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -136,9 +137,12 @@ def _check(options: argparse.Namespace) -> bool:
     """Return whether the output goes to standard output. Raises ConfigError where nothing says where it goes."""
     if options.out is None and options.table_out is None and options.input != STANDARD:
         raise ConfigError("--out is required unless INPUT is - or a database")
+    standard = options.out is None and options.table_out is None
+    if standard and getattr(sys.stdout, "name", None) == os.devnull:
+        raise ConfigError("standard output is closed: name --out")
     if options.resume and options.out is None and options.run_folder is None:
         raise ConfigError("--resume without --out needs --run")
-    return options.out is None and options.table_out is None
+    return standard
 
 
 def reading_of(options: argparse.Namespace) -> InputOptions:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -88,6 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None) -> int:
     """Parse the arguments, run the command they name, and return its exit status."""
     given = sys.argv[1:] if arguments is None else list(arguments)
+    _open_streams()
     options = parser.parse_args(given)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A name or a rule that the terminal's encoding lacks must not end a command that has done its work.
@@ -113,6 +115,13 @@ def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None)
     except Exception as error:  # noqa: BLE001 (an unforeseen error's message may quote a note: it is not printed)
         return _refuse(f"{describe(error)}This is a fault of ensemble-deid: please report these lines.", UNFORESEEN)
     return status
+
+
+def _open_streams() -> None:
+    """Take the null device for a standard stream that is closed, as where a daemon starts the command."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 (open to the end)
 
 
 def must_be_pinned(options: argparse.Namespace) -> bool:

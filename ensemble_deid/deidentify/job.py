@@ -195,6 +195,8 @@ def deidentify_files(
 
 
 def _deidentify(job: _Job) -> RunSummary:
+    if job.out is None and not (isinstance(job.source, str | Path) and job.input.kind_of(job.source) == "sql"):
+        raise ConfigError("out: name a file, a folder or a stream; None is for a database")
     with places_of(job.source, job.out, job.run, job.input) as places:
         source = note_source(places.input, job.input, leave_out=[places.out, places.run])
         beside = (job.spans, job.compare, job.summary)
@@ -237,6 +239,8 @@ def _night(
         raise ConfigError("a night belongs to a project")
     if places.standard:
         raise ConfigError("a project must know where its outputs are: name --out")
+    if source.format == "files" and not isinstance(job.source, str | Path):
+        raise ConfigError("a note from standard input has no id, by which a project could know it: name its file")
     options = job.within.options(options)
     run = _run(job, places, source, out, model=model, options=options)
     night = Night(

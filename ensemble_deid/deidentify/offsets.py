@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ensemble_deid.atomic import write_new_private_file
+from ensemble_deid.corpora.records import Record
 from ensemble_deid.deidentify.prediction import Note
 from ensemble_deid.errors import CorpusError, DeidError
 from ensemble_deid.keys import Key
@@ -25,23 +26,23 @@ KEY_FILE = "offsets.key"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The spans of a note whose text has this hash, or why it is withheld."""
+    """The spans of a note whose text and patient have this hash, or why it is withheld."""
 
     text_hash: str | None
     spans: tuple[Span, ...] = ()
     error: str | None = None
 
     @classmethod
-    def of(cls, note: Note, text: str | None, key: Key) -> "Found":
-        """Return what is to be known of a note that was processed; `text` as it was read."""
+    def of(cls, note: Note, record: Record, key: Key) -> "Found":
+        """Return what is to be known of a note that was processed; the record as it was read."""
         if isinstance(note, DeidError):
-            return cls(_hash(text, key), error=str(note))
-        return cls(_hash(text, key), note.spans)
+            return cls(_hash(record, key), error=str(note))
+        return cls(_hash(record, key), note.spans)
 
-    def check(self, text: str | None, place: str, key: Key) -> None:
-        """Raise CorpusError where the text is not the one in which the spans were found."""
-        if _hash(text, key) != self.text_hash:
-            raise CorpusError(f"{place}: the input has changed since the run began: run without --resume")
+    def check(self, record: Record, key: Key) -> None:
+        """Raise CorpusError where the text, or the patient, is not the one of which the spans were found."""
+        if _hash(record, key) != self.text_hash:
+            raise CorpusError(f"{record.name}: the input has changed since the run began: run without --resume")
 
     def apply(self, document: Document) -> Note:
         return CorpusError(self.error) if self.error is not None else document.with_spans(self.spans)
@@ -129,8 +130,11 @@ class OffsetWriter:
 
 
 def _write(stream: BinaryIO, entry: Mapping[str, Any]) -> None:
-    stream.write(json.dumps(entry, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
-    stream.flush()
+    try:
+        stream.write(json.dumps(entry, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
+        stream.flush()
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, stream.name) from None
 
 
 def key_of_run(folder: Path, key: Key, *, resume: bool) -> Key:
@@ -149,5 +153,7 @@ def keep_key(folder: Path, key: Key, *, resume: bool) -> None:
         write_new_private_file(path, f"{key.text}\n".encode("ascii"))
 
 
-def _hash(text: str | None, key: Key) -> str | None:
-    return None if text is None else key.fingerprint("note", text.encode("utf-8", "surrogatepass"))[:16]
+def _hash(record: Record, key: Key) -> str | None:
+    if record.text is None:
+        return None
+    return key.fingerprint("note", f"{record.patient!r}\n{record.text}".encode("utf-8", "surrogatepass"))[:16]

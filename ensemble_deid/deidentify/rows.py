@@ -73,7 +73,8 @@ class RowPass:
                 new = NewRecord(result.edits, *self._beside(record, note))
                 return Rewritten(new, result, self.cells.counts - before)
             except DeidError as error:
-                result = DeidentificationResult(None, (), str(error), counts=result.counts)
+                problem = f"{record.name}: {str(error).removeprefix(f'{record.name}: ')}"
+                result = DeidentificationResult(None, (), problem, counts=result.counts)
             except Exception as error:  # noqa: BLE001 (whatever happens to a note, it is withheld and reported)
                 problem = f"{record.name}: {failure_of(error)}"
                 result = DeidentificationResult(None, (), problem, counts=result.counts)

@@ -79,7 +79,7 @@ class Run:
             (self.folder / name).unlink(missing_ok=True)
         records, done = (record for record in self.source.records() if record.is_note), 0
         for record, found in zip(islice(records, offsets.notes), offsets.read(), strict=False):
-            found.check(record.text, record.name, key)
+            found.check(record, key)
             self.rows.notes.learn(_note(record, found))
             done += 1
         self.report(RunProgress("read", done, self.total))
@@ -88,7 +88,7 @@ class Run:
         with offsets.appending() as file:
             for chunk in chunks:
                 ready, waiting[: len(chunk)] = waiting[: len(chunk)], []
-                finds = [Found.of(note, record.text, key) for note, record in zip(chunk, ready, strict=True)]
+                finds = [Found.of(note, record, key) for note, record in zip(chunk, ready, strict=True)]
                 file.add(finds)
                 for record, found in zip(ready, finds, strict=True):
                     self.rows.notes.learn(_note(record, found))
@@ -158,7 +158,7 @@ class Run:
 
     def _write_note(self, record: Record, found: Found, writer: Writer, files: RunFiles) -> None:
         if record.error is None:
-            found.check(record.text, record.name, self.options.replacer.key)
+            found.check(record, self.options.replacer.key)
         note = _note(record, found)
         rewritten = self.rows.rewrite(record, note)
         self.counts.update(rewritten.result.counts)
