@@ -314,6 +314,7 @@ def test_forms_are_undone(form: str) -> None:
         "ALLERGIES: A B C D E F\nx 5 x 4, p.r.n. and b.i.d., e.g. q.h.s. U.S.A.F.",
         "Mail <ada.strong@clinic.example> from <Aurelia>, p<0.05 and >0.01; AT&T; R&S;",
         "HCT=70 WBC=16 T=98 ==========================================",
+        "RR=20\nMRN=2148213\nDOB=2041-03-14\nCO2=20",
         "EF 50%20 mg, 95%25; methotrexate/cytarabine/hydrocortisone",
         "C|P 5|M 1|1 O|O\nName|Value|Unit|Range\nsodium|140|mmol/L|135-145",
         "WBC 10\u2079/L, 3 m\u00b2, TNF\u03b1 and IFN\u03b3, 5 \u00b5g, 3\u20135 days",
@@ -418,6 +419,11 @@ def test_every_form_that_lowers_the_threshold_is_told() -> None:
         reading = read(text)
         assert form in reading.forms, form
         assert threshold_factor(reading) <= LOWERED[form] < 1, form
+
+
+def test_numbers_stay_in_quoted_printable() -> None:
+    said = "He said caf=C3=A9, 5=E2=80=9310 days.\nMRN=2148213 DOB=23/3/2041"
+    assert read(said).text == "He said caf\u00e9, 5\u201310 days.\nMRN=2148213 DOB=23/3/2041"
 
 
 def test_what_a_scanner_misread_is_repaired() -> None:

@@ -165,15 +165,21 @@ def _after_line_ends(text: str, changes: Sequence[Change]) -> Iterator[Change]:
 _SOFT = re.compile(r"=[ \t]*\r?\n")
 _LONG_SOFT = re.compile(r"(?m)^[^\n]{55,78}[^\n=]=[ \t]*\r?$")
 _ESCAPED = re.compile(r"(?:=[0-9A-F]{2})+")
-_ESCAPED_BLANK = re.compile(r"=(?:20|09|0D|A0)\r?$|=3D|=C2=A0|=(?:C3|E2=80)=[89AB][0-9A-F]", re.M)
+# Digits that go on are a number: `MRN=2148213`, `DOB=23/3/2041`.
+_ESCAPED_NO_NUMBER = re.compile(r"=(?!\d\d[/.-]?\d)[0-9A-F]{2}(?:=[0-9A-F]{2})*")
+# After a capital or a digit, 20 at the end of a line is a value: `RR=20`, `CO2=20`.
+_SHOWN = re.compile(r"(?<![A-Z0-9])=(?:20|09)\r?$|=(?:0D|A0)\r?$|=3D|=C2=A0|=(?:C3|E2=80)=[89AB][0-9A-F]", re.M)
+_BLANK_BEFORE_WORD = re.compile(r"=20(?=[^\W\d_])")
 
 
 def quoted_printable(text: str) -> list[Change]:
     """Return the changes that decode quoted-printable, where a soft line break or a typical escape shows it."""
-    if "=" not in text or not (_LONG_SOFT.search(text) or _ESCAPED_BLANK.search(text)):
+    if "=" not in text or not (_LONG_SOFT.search(text) or _SHOWN.search(text)):
         return []
     changes: list[Change] = [(match.start(), match.end(), "") for match in _SOFT.finditer(text)]
-    for match in _ESCAPED.finditer(text):
+    # Where even blanks are escaped, no `=` is the note's own.
+    all_escaped = len(_BLANK_BEFORE_WORD.findall(text)) > text.count(" ")
+    for match in (_ESCAPED if all_escaped else _ESCAPED_NO_NUMBER).finditer(text):
         changes += _bytes_read(match.start(), binascii.unhexlify(match[0].replace("=", "")))
     return sorted(changes)
 
