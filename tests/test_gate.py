@@ -98,9 +98,10 @@ def test_other_scripts(text: str) -> None:
         base64.urlsafe_b64encode(RANDOM).decode(),
         RANDOM.hex(),
         LETTERS,
+        "QWXZ PTKRV BLOMF DREGN TAQOR MEFIL DOPUZ XANOR VEKIT JUBOL 5 mg",
         "~^%#@ a " * 20,
     ],
-    ids=["base64", "base64url", "hexadecimal", "letters", "signs"],
+    ids=["base64", "base64url", "hexadecimal", "letters", "capitals", "signs"],
 )
 def test_text_far_from_any_that_is_known(text: str) -> None:
     unfit = english().check(text)

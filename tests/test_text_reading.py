@@ -403,6 +403,21 @@ def test_forms_that_are_not_undone_are_told() -> None:
     assert threshold_factor(read(capitals)) < threshold_factor(read(capitals.title())) == 1
 
 
+def test_a_few_letters_of_the_other_case_change_no_form() -> None:
+    note = "\n".join([PLAIN] * 3)
+    assert set(read(f"{note.upper()}\nASPIRIN 81 mg").forms) == {"capitals"}
+    reading = read(f"{note.lower()}\nBP")
+    assert set(reading.forms) == {"lower case"}
+    assert "Hidalgo" in reading.text
+    assert reading.text.endswith("\nBP")
+    # A long sentence has one capital, and lines of it begin with small letters.
+    ordinary = (
+        "The patient was seen in the clinic for follow up of her hypertension and denies chest pain,\n"
+        "shortness of breath, nausea and vomiting, and will return in three months for another visit.\n"
+    )
+    assert read(ordinary).forms == {}
+
+
 def test_every_form_that_lowers_the_threshold_is_told() -> None:
     prose = "Mr Edward Okonkwo was seen by Dr Smith in the clinic on 4/2/2071 with fever and a cough since June. " * 3
     written = {
