@@ -1,6 +1,7 @@
 """A note as it is read: the map to its text, and the forms that are undone."""
 
 import base64
+import binascii
 import html
 import itertools
 import unicodedata
@@ -482,6 +483,37 @@ def test_encoded_text_that_is_not_read_is_counted() -> None:
     assert read(PLAIN).unread == 0
 
 
+def test_a_uuencoded_file_is_counted_and_its_name_is_read() -> None:
+    data = (PLAIN * 5).encode()
+    lines = "".join(binascii.b2a_uu(data[k : k + 45]).decode() for k in range(0, len(data), 45))
+    reading = read(f"See attachment:\r\nbegin 644 smith.txt\n{lines}`\nend\nRegards")
+    assert reading.unread == len(lines)
+    assert reading.text == "See attachment:\r\nbegin 644 smith.txt\n`\nend\nRegards"
+    for ordinary in ("begin 100 mg daily\nASPIRIN 81 MG\nBP 120/80\n", "begin 644 tests\n"):
+        assert (read(ordinary).text, read(ordinary).unread) == (ordinary, 0)
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("=?UTF-8?B?Wm/DqyBCcm9udMOr?=", "Zo\u00eb Bront\u00eb"),
+        ("=?ISO-8859-1?Q?Jos=E9_Pe=F1a?=", "Jos\u00e9 Pe\u00f1a"),
+        ("=?utf-8*en?q?Jos=C3=A9_?=\r\n =?utf-8?q?Pe=C3=B1a?=", "Jos\u00e9 Pe\u00f1a"),
+        ("=?iso-8859-2?Q?=A3ukasz?=", "\u0141ukasz"),
+    ],
+)
+def test_words_of_mail_heads_are_decoded(written: str, name: str) -> None:
+    reading = read(f"From: {written} <zb@example.com>")
+    assert reading.text == f"From: {name} <zb@example.com>"
+    low, high = reading.original(6, 6 + len(name))
+    assert f"From: {written} <"[low:high] == written
+
+
+@pytest.mark.parametrize("written", ["=?gb2312?B?1cXI/Q==?=", "=?UTF-8?B?Wm!?=", "=?UTF-8?Q?=E9?=", "=?utf-8?q?=00?="])
+def test_a_word_of_a_mail_head_that_is_not_read_is_counted(written: str) -> None:
+    assert read(f"From: {written}").unread == len(written)
+
+
 def test_nesting_is_bounded() -> None:
     text = "Ada Strong & Co <x>"
     for _ in range(ROUNDS + 3):
@@ -503,7 +535,7 @@ def test_spans_of_training_notes_go_into_the_reading() -> None:
         *("&#x26;", "&amp;#38;", "a\u0301\u0301\u0336", "%26", "<a <b ", "S m i t h ", "a ", "a\n", "\u200b", "\u202e"),
         *("\u0430", "A" * 77, "A" * 76 + "\n", "{\\rtf1 {", "=3D", "a_", "a.", "- ", "4 / ", '<a x="', "&", "=\n"),
         *("4a ", "\\'4a", "{\\rtf1 \\pict 4a\n", "<b a ", "<b a='1' >", "A" * 17 + "\n", "&#1", "\\u-9 "),
-        *("1 ", "-\n", "\u3164a", "<!--", "\\", "a-", "_", "Ab_"),
+        *("1 ", "-\n", "\u3164a", "<!--", "\\", "a-", "_", "Ab_", "=?a?q?", "=?a?q??= ", "begin 644 a\nA12\n"),
     ],
 )
 def test_hostile_text_is_work_in_proportion_to_length(piece: str) -> None:

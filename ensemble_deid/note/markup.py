@@ -228,6 +228,51 @@ def _decoded(data: bytes) -> tuple[list[tuple[str, int]], bool]:
     return [(character, len(character.encode())) for character in string], True
 
 
+# Blanks between two of them only part them.
+_ENCODED_WORD = re.compile(
+    r"=\?([\w-]+)(?:\*[\w-]*)?\?([BbQq])\?([!->@-~]*)\?=(?:\s+(?==\?[\w*-]+\?[BbQq]\?))?", re.ASCII
+)
+_LATIN_CHARSET = re.compile(r"(?:utf-?8|(?:us-)?ascii|iso-8859-\d{1,2}|latin1|(?:windows-|cp)125\d)", re.I)
+
+
+def encoded_words(text: str) -> list[Change]:
+    """Return the changes that decode words of mail heads (RFC 2047), each of which is replaced as a whole."""
+    if "=?" not in text:
+        return []
+    found = ((match, _word_read(match)) for match in _ENCODED_WORD.finditer(text))
+    return [(match.start(), match.end(), word) for match, word in found if word is not None]
+
+
+def _word_read(match: re.Match[str]) -> str | None:
+    """Return what an encoded word says; None for one that is damaged, or in a character set that is not read."""
+    charset, encoding, data = match.groups()
+    if not _LATIN_CHARSET.fullmatch(charset):
+        return None
+    try:
+        if encoding in "Bb":
+            word = base64.b64decode(data + "=" * (-len(data) % 4), validate=True).decode(charset)
+        else:
+            word = binascii.a2b_qp(data, header=True).decode(charset)
+    except (ValueError, LookupError):
+        return None
+    return None if any(map(is_control, word)) else word.replace("\r", "\n")
+
+
+_UUENCODED = re.compile(r"^begin [0-7]{3,4} [^\r\n]+\r?\n((?:[!-M][ -`]{2,61}(?:\r?\n|\Z))+)", re.M)
+
+
+def uuencoded(text: str) -> list[Change]:
+    """Return the changes that leave out uuencoded files, which nobody reads, but not the lines that name them."""
+    found = (match for match in _UUENCODED.finditer(text) if _is_uuencoded(match[1].splitlines()[0]))
+    return [(*match.span(1), "") for match in found]
+
+
+def _is_uuencoded(line: str) -> bool:
+    """Whether a line is as long as its first character says, with or without a check character at its end."""
+    length = (ord(line[0]) - 32 + 2) // 3 * 4
+    return len(line) - 1 in (length, length + 1)
+
+
 _BASE64 = re.compile(
     r"(?<![A-Za-z0-9+/=_-])(?:(?:[A-Za-z0-9+/]{40,}+\r?\n)++(?:[A-Za-z0-9+/]{2,}+={0,2})?|[A-Za-z0-9+/]{40,}+={0,2})"
     r"(?![A-Za-z0-9+/=_-])"
@@ -297,6 +342,7 @@ def unread_characters(text: str) -> int:
     """Return how many characters are in blocks that look encoded, and were not decoded: base64 and the like."""
     runs = ["".join(_SOLID.findall(match[0])) for match in _UNREAD.finditer(text)]
     unread = sum(len(run) for run in runs if len(run) >= _LEAST_UNREAD and _DIGIT.search(run) and _LETTER.search(run))
+    unread += sum(len(match[0]) for match in _ENCODED_WORD.finditer(text))
     return unread + (0 if text.isascii() else sum(len(run) for run in _BRAILLE.findall(text)))
 
 
