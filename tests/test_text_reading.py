@@ -375,6 +375,24 @@ def test_the_author_of_rtf_is_read_and_its_fonts_are_not() -> None:
     assert read(text).text.split() == "Ada Strong Seen by Müller and Muñoz.".split()
 
 
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        (r"Andr\u233\'e9", "Andr\u00e9"),
+        (r"Andr\u233?", "Andr\u00e9"),
+        (r"Andr\u233e", "Andr\u00e9"),
+        (r"Andr\uc2\u233\'c3\'a9", "Andr\u00e9"),
+        ("Andr\\u233\r\n\\'e9", "Andr\u00e9"),
+        (r"Dvo\u345\'f8\u225\'e1", "Dvo\u0159\u00e1"),
+    ],
+)
+def test_a_character_of_rtf_has_its_fallback_with_it(written: str, name: str) -> None:
+    text = f"{{\\rtf1\\uc1 {written} x}}"
+    reading = read(text)
+    assert reading.text == f"{name} x"
+    assert text[slice(*reading.original(0, len(name)))] == written
+
+
 def test_lower_case_becomes_usual_case() -> None:
     text = "seen by dr okonkwo in the clinic, blood pressure stable, will return to springfield in june."
     reading = read(text)

@@ -85,6 +85,8 @@ _ESCAPE = re.compile(r"\\'[0-9a-fA-F]{2}")
 _LONGEST_NUMBER = 5
 _LONG_NUMBERS = re.compile(r"\w*rsid\w*|bliptag|list\w*id|leveltemplateid|dttm")
 _MOST_SKIPPED = 2
+# One character as a reader without Unicode shows it, after line ends, which show nothing.
+_FALLBACK = re.compile(r"[\r\n]*(?:\\'[0-9a-fA-F]{2}|\\([^a-zA-Z'\r\n])|([^\\{}\r\n]))")
 # Pictures and objects, in hexadecimal.
 _OBJECT = re.compile(r"(?<![0-9A-Za-z\\'])[0-9a-fA-F](?:(?:\r?\n)?[0-9a-fA-F]){59,}+")
 
@@ -122,12 +124,18 @@ class _Rtf:
         self.names_from: int | None = None
         self.begins_group = False
         self.fallback = [1]
-        self.to_skip = 0
         self.before = ""
         self.about: set[int] = set()
 
     def changes(self) -> list[Change]:
-        return [change for match in _TOKEN.finditer(self.text) for change in self._change(match)]
+        changes: list[Change] = []
+        at = 0
+        while match := _TOKEN.match(self.text, at):
+            found = list(self._change(match))
+            changes += found
+            # A character's change has its fallback in it.
+            at = max(match.end(), found[-1][1] if found else 0)
+        return changes
 
     def _change(self, match: re.Match[str]) -> Iterator[Change]:
         code, point, word, number, mark, brace, _, plain, _ = match.groups()
@@ -136,7 +144,8 @@ class _Rtf:
         if brace:
             yield start, end, self._brace(brace)
         elif plain:
-            yield from self._plain(start, plain)
+            if self.names_from is not None and all(_NAME.fullmatch(name.strip()) for name in plain.split(";")):
+                yield start, end, ""
         elif point:
             yield from self._point(start, end, int(point))
         elif code or mark:
@@ -152,7 +161,6 @@ class _Rtf:
             yield start, end, ""
 
     def _brace(self, brace: str) -> str:
-        self.to_skip = 0
         if brace == "{":
             self.depth += 1
             self.fallback.append(self.fallback[-1])
@@ -166,46 +174,37 @@ class _Rtf:
             self.fallback.pop()
         return after
 
-    def _plain(self, start: int, plain: str) -> Iterator[Change]:
-        if self.names_from is not None and all(_NAME.fullmatch(name.strip()) for name in plain.split(";")):
-            yield start, start + len(plain), ""
-            return
-        skipped = 0
-        while skipped < min(self.to_skip, len(plain)) and self._is_fallback(plain[skipped]):
-            skipped += 1
-        self.to_skip = self.to_skip - skipped if skipped == len(plain) else 0
-        if skipped:
-            yield start, start + skipped, ""
-
-    def _is_fallback(self, character: str) -> bool:
-        """Whether a character can stand for the one before it, for a reader without Unicode: no letter but its own."""
-        if not character.isalnum():
-            return True
-        return unicodedata.normalize("NFKD", self.before)[:1] == character
-
     def _point(self, start: int, end: int, point: int) -> Iterator[Change]:
         if abs(point) > 0xFFFF:
             return
-        unit, self.to_skip = point % 0x10000, self.fallback[-1]
+        unit = point % 0x10000
         high = ord(self.before) if self.before else 0
         self.before = chr(unit)
         if 0xDC00 <= unit < 0xE000 and 0xD800 <= high < 0xDC00:
             self.before = chr(0x10000 + (high - 0xD800) * 0x400 + unit - 0xDC00)
-        elif 0xD800 <= unit < 0xDC00:
+        end = self._after_fallback(end)
+        if 0xD800 <= unit < 0xDC00:
             yield start, end, ""
             return
         yield start, end, "\ufffd" if unit == 0 or 0xD800 <= ord(self.before) < 0xE000 else self.before
 
+    def _after_fallback(self, at: int) -> int:
+        """Return where what stands for a character, for a reader without Unicode, ends: no letter but its own."""
+        for _ in range(self.fallback[-1]):
+            match = _FALLBACK.match(self.text, at)
+            if match is None or not self._is_fallback(match[1] or match[2] or ""):
+                break
+            at = match.end()
+        return at
+
+    def _is_fallback(self, character: str) -> bool:
+        return not character.isalnum() or unicodedata.normalize("NFKD", self.before)[:1] == character
+
     def _mark(self, code: str | None, mark: str) -> str:
         if code:
             value = bytes([int(code, 16)]).decode("cp1252", "replace")
-            value = "" if is_control(value) else value
-        else:
-            value = _MARKS.get(mark, mark if mark.isalnum() else "")
-        if self.to_skip and not (mark and value.isalnum()):
-            self.to_skip -= 1
-            return ""
-        return value
+            return "" if is_control(value) else value
+        return _MARKS.get(mark, mark if mark.isalnum() else "")
 
     def _word(self, match: re.Match[str], word: str, number: str | None, *, begins_group: bool) -> Iterator[Change]:
         if begins_group and word in _NAMES and self.names_from is None:
