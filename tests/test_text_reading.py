@@ -316,6 +316,7 @@ def test_forms_are_undone(form: str) -> None:
         "Mail <ada.strong@clinic.example> from <Aurelia>, p<0.05 and >0.01; AT&T; R&S;",
         "HCT=70 WBC=16 T=98 ==========================================",
         "RR=20\nMRN=2148213\nDOB=2041-03-14\nCO2=20",
+        "C:\\tab\\b\\i\\f1\n5\\'10 and 5\\'11, was 5\\'8; he said \\'bad\\', \\'dead\\', \\'aching\\'\nDOB",
         "EF 50%20 mg, 95%25; methotrexate/cytarabine/hydrocortisone",
         "C|P 5|M 1|1 O|O\nName|Value|Unit|Range\nsodium|140|mmol/L|135-145",
         "WBC 10\u2079/L, 3 m\u00b2, TNF\u03b1 and IFN\u03b3, 5 \u00b5g, 3\u20135 days",
@@ -373,6 +374,17 @@ def test_what_an_attribute_says_is_read() -> None:
 def test_the_author_of_rtf_is_read_and_its_fonts_are_not() -> None:
     text = r"{\rtf1{\fonttbl{\f0 Times;}}{\info{\author Ada Strong}}\pard Seen by M\'fcller and Mu\u241?oz.}"
     assert read(text).text.split() == "Ada Strong Seen by Müller and Muñoz.".split()
+
+
+def test_rtf_is_read_after_plain_lines_and_in_parts() -> None:
+    said = r"Seen by Dr. Jos\'e9 Pe\'f1a.\par Patient {\b Muri\'eb}l Br\'fbl\'e9, MRN 4821\b 3077\b0\par "
+    words = "Seen by Dr. Jos\u00e9 Pe\u00f1a.\nPatient Muri\u00ebl Br\u00fbl\u00e9, MRN 48213077\n"
+    assert read(f"Type: RTF\nC:\\x {{y}}\n{{\\rtf1 {said}}}").text == f"Type: RTF\nC:\\x {{y}}\n{words}"
+    assert read("x\n{\\rtf1 Jos\\'e9}").text == "x\nJos\u00e9"
+    assert read(said).text == words
+    assert read(f"{said}}}{{\\rtf1 Jos\\'e9}}").text == f"{words}Jos\u00e9"
+    picture = "4a" * 200
+    assert read(f"Type: RTF\n{{\\rtf1 {{\\pict {picture}}}}}").unread == len(picture)
 
 
 @pytest.mark.parametrize(

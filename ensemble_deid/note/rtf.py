@@ -96,23 +96,45 @@ DATA = "RTF-DATA"
 _DATA = re.compile(r"\{\\\*\\(?:themedata|colorschememapping|datastore|blipuid)\s[0-9a-fA-F\s]*+\}")
 
 
-def _is_rtf(text: str) -> bool:
-    return text.lstrip("\ufeff \r\n\t").startswith("{\\rtf")
+_HEAD = "{\\rtf"
+# Three of these show RTF: a path of folders or an escaped apostrophe has hardly one.
+_CONTROL = re.compile(
+    r"\\(?:pard?|tab|[bi]0|fs?\d{1,3}|cf\d{1,2})(?![A-Za-z0-9])|(?<=[A-Za-z])\\'[89a-fA-F][0-9a-fA-F]"
+)
+_LEAST_CONTROLS = 3
+
+
+def _begin(text: str) -> int | None:
+    """Return where RTF begins in a text: at its head, after plain lines, or at once in a part of RTF without head.
+
+    None for other texts. Such parts come from exports that cut a note into rows.
+    """
+    if "\\" not in text:
+        return None
+    head = text.find(_HEAD)
+    before = _CONTROL.findall(text, 0, len(text) if head < 0 else head)
+    return 0 if len(before) >= _LEAST_CONTROLS else head if head >= 0 else None
 
 
 def rtf_data(text: str) -> list[Change]:
     """Return the changes that leave out themes and the like: whole groups with nothing but hexadecimal."""
-    return [(match.start(), match.end(), "") for match in _DATA.finditer(text)] if _is_rtf(text) else []
+    return _without(_DATA, text)
 
 
 def rtf_objects(text: str) -> list[Change]:
     """Return the changes that leave out pictures and objects, which nobody reads."""
-    return [(match.start(), match.end(), "") for match in _OBJECT.finditer(text)] if _is_rtf(text) else []
+    return _without(_OBJECT, text)
+
+
+def _without(pattern: re.Pattern[str], text: str) -> list[Change]:
+    begin = _begin(text)
+    return [] if begin is None else [(match.start(), match.end(), "") for match in pattern.finditer(text, begin)]
 
 
 def rtf(text: str) -> list[Change]:
-    r"""Return the changes that leave the words of a text in RTF, which begins with `{\rtf`."""
-    return _Rtf(text).changes() if _is_rtf(text) else []
+    r"""Return the changes that leave the words of a text in RTF, from its `{\rtf` on."""
+    begin = _begin(text)
+    return [] if begin is None else _Rtf(text).changes(begin)
 
 
 class _Rtf:
@@ -127,9 +149,8 @@ class _Rtf:
         self.before = ""
         self.about: set[int] = set()
 
-    def changes(self) -> list[Change]:
+    def changes(self, at: int) -> list[Change]:
         changes: list[Change] = []
-        at = 0
         while match := _TOKEN.match(self.text, at):
             found = list(self._change(match))
             changes += found
