@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 import shutil
+from binascii import b2a_uu
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -47,6 +48,9 @@ OTHERS = {
 LETTERS = "qwxz ptkrv blomf dregn szuvik taqor mefil dopuz xanor vekit jubol rasnik plodem"
 NUMBERS = "\n".join(" ".join(f"{k * n % 97}.{n}" for n in range(1, 9)) for k in range(3, 12))
 RANDOM = gzip.compress("\n".join(f"{k} {k * k % 7919}" for k in range(90)).encode(), mtime=0)
+UUENCODED = (
+    f"begin 644 a.txt\n{''.join(b2a_uu(RANDOM[k : k + 45]).decode() for k in range(0, len(RANDOM), 45))}`\nend\n"
+)
 ORDINARY = {
     "empty": "",
     "blank": " \n ",
@@ -97,10 +101,12 @@ def test_other_scripts(text: str) -> None:
         base64.b64encode(RANDOM).decode(),
         base64.urlsafe_b64encode(RANDOM).decode(),
         RANDOM.hex(),
+        UUENCODED,
         LETTERS,
+        "QWXZ PTKRV BLOMF DREGN TAQOR MEFIL DOPUZ XANOR VEKIT JUBOL 5 mg",
         "~^%#@ a " * 20,
     ],
-    ids=["base64", "base64url", "hexadecimal", "letters", "signs"],
+    ids=["base64", "base64url", "hexadecimal", "uuencoded", "letters", "capitals", "signs"],
 )
 def test_text_far_from_any_that_is_known(text: str) -> None:
     unfit = english().check(text)

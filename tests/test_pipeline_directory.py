@@ -314,8 +314,27 @@ def test_a_file_that_somebody_put_into_a_model_is_not_lost(model: Path) -> None:
     (model / "approval.txt").rename(model / "private" / "approval.txt")
     with pytest.raises(ModelError, match=r"private.approval\.txt: not part of the model, and would be lost"):
         save_model(*whole, model)
+    with pytest.raises(ModelError, match=r"private.approval\.txt: not part of the model, and would be lost"):
+        update_model(model, lambda _, manifest: manifest)
     (model / "private" / "approval.txt").rename(model / "approval.txt")
     assert contents(model) == before
+
+
+def test_hidden_files_stay_with_a_model_that_is_changed_or_saved_again(model: Path) -> None:
+    whole, kept = parts(model), model.with_name(f".{model.name}{REPLACED}")
+    (model / ".git").mkdir()
+    (model / ".git" / "config").write_text("[core]", encoding="utf-8")
+    (model / ".gitattributes").write_text("* binary", encoding="utf-8")
+    before = contents(model)
+    for change in (lambda: update_model(model, lambda _, manifest: manifest), lambda: save_model(*whole, model)):
+        change()
+        assert contents(model) == before
+    # Killed before they were moved.
+    kept.mkdir()
+    (model / ".git").rename(kept / ".git")
+    save_model(*whole, model)
+    assert contents(model) == before
+    assert not kept.exists()
 
 
 def test_a_model_comes_back_when_its_replacement_was_killed(model: Path) -> None:

@@ -73,6 +73,13 @@ def test_bytes_of_arrays_are_searched(tmp_path: Path) -> None:
     assert counts(rows, ALL_FILES, WORD, "PATIENT")[0] == 1
 
 
+@pytest.mark.parametrize("quoted", [r"'\bQorvax\b'", r'"\\bQorvax\\b"', r"'\bQorvax\sJones'"])
+def test_a_word_beside_an_escape_of_a_pattern_is_found(tmp_path: Path, quoted: str) -> None:
+    path = model_with(tmp_path) / "added_patterns.toml"
+    path.write_text(f"[[pattern]]\nregex = {quoted}\n", encoding="utf-8")
+    assert counts(scan_model(tmp_path, CORPUS, CONTROL), path.name, WORD, "PATIENT") == (1, 3, 0, 3)
+
+
 def test_json_escapes_are_resolved(tmp_path: Path) -> None:
     corpus = [note("1", ("Zoë", "PATIENT"))]
     model_with(tmp_path, a_json=json.dumps(["Zoë"], ensure_ascii=True).encode())

@@ -1,6 +1,7 @@
 """A note as it is read: the map to its text, and the forms that are undone."""
 
 import base64
+import binascii
 import html
 import itertools
 import unicodedata
@@ -314,6 +315,8 @@ def test_forms_are_undone(form: str) -> None:
         "ALLERGIES: A B C D E F\nx 5 x 4, p.r.n. and b.i.d., e.g. q.h.s. U.S.A.F.",
         "Mail <ada.strong@clinic.example> from <Aurelia>, p<0.05 and >0.01; AT&T; R&S;",
         "HCT=70 WBC=16 T=98 ==========================================",
+        "RR=20\nMRN=2148213\nDOB=2041-03-14\nCO2=20",
+        "C:\\tab\\b\\i\\f1\n5\\'10 and 5\\'11, was 5\\'8; he said \\'bad\\', \\'dead\\', \\'aching\\'\nDOB",
         "EF 50%20 mg, 95%25; methotrexate/cytarabine/hydrocortisone",
         "C|P 5|M 1|1 O|O\nName|Value|Unit|Range\nsodium|140|mmol/L|135-145",
         "WBC 10\u2079/L, 3 m\u00b2, TNF\u03b1 and IFN\u03b3, 5 \u00b5g, 3\u20135 days",
@@ -373,6 +376,35 @@ def test_the_author_of_rtf_is_read_and_its_fonts_are_not() -> None:
     assert read(text).text.split() == "Ada Strong Seen by Müller and Muñoz.".split()
 
 
+def test_rtf_is_read_after_plain_lines_and_in_parts() -> None:
+    said = r"Seen by Dr. Jos\'e9 Pe\'f1a.\par Patient {\b Muri\'eb}l Br\'fbl\'e9, MRN 4821\b 3077\b0\par "
+    words = "Seen by Dr. Jos\u00e9 Pe\u00f1a.\nPatient Muri\u00ebl Br\u00fbl\u00e9, MRN 48213077\n"
+    assert read(f"Type: RTF\nC:\\x {{y}}\n{{\\rtf1 {said}}}").text == f"Type: RTF\nC:\\x {{y}}\n{words}"
+    assert read("x\n{\\rtf1 Jos\\'e9}").text == "x\nJos\u00e9"
+    assert read(said).text == words
+    assert read(f"{said}}}{{\\rtf1 Jos\\'e9}}").text == f"{words}Jos\u00e9"
+    picture = "4a" * 200
+    assert read(f"Type: RTF\n{{\\rtf1 {{\\pict {picture}}}}}").unread == len(picture)
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        (r"Andr\u233\'e9", "Andr\u00e9"),
+        (r"Andr\u233?", "Andr\u00e9"),
+        (r"Andr\u233e", "Andr\u00e9"),
+        (r"Andr\uc2\u233\'c3\'a9", "Andr\u00e9"),
+        ("Andr\\u233\r\n\\'e9", "Andr\u00e9"),
+        (r"Dvo\u345\'f8\u225\'e1", "Dvo\u0159\u00e1"),
+    ],
+)
+def test_a_character_of_rtf_has_its_fallback_with_it(written: str, name: str) -> None:
+    text = f"{{\\rtf1\\uc1 {written} x}}"
+    reading = read(text)
+    assert reading.text == f"{name} x"
+    assert text[slice(*reading.original(0, len(name)))] == written
+
+
 def test_lower_case_becomes_usual_case() -> None:
     text = "seen by dr okonkwo in the clinic, blood pressure stable, will return to springfield in june."
     reading = read(text)
@@ -402,6 +434,21 @@ def test_forms_that_are_not_undone_are_told() -> None:
     assert threshold_factor(read(capitals)) < threshold_factor(read(capitals.title())) == 1
 
 
+def test_a_few_letters_of_the_other_case_change_no_form() -> None:
+    note = "\n".join([PLAIN] * 3)
+    assert set(read(f"{note.upper()}\nASPIRIN 81 mg").forms) == {"capitals"}
+    reading = read(f"{note.lower()}\nBP")
+    assert set(reading.forms) == {"lower case"}
+    assert "Hidalgo" in reading.text
+    assert reading.text.endswith("\nBP")
+    # A long sentence has one capital, and lines of it begin with small letters.
+    ordinary = (
+        "The patient was seen in the clinic for follow up of her hypertension and denies chest pain,\n"
+        "shortness of breath, nausea and vomiting, and will return in three months for another visit.\n"
+    )
+    assert read(ordinary).forms == {}
+
+
 def test_every_form_that_lowers_the_threshold_is_told() -> None:
     prose = "Mr Edward Okonkwo was seen by Dr Smith in the clinic on 4/2/2071 with fever and a cough since June. " * 3
     written = {
@@ -418,6 +465,11 @@ def test_every_form_that_lowers_the_threshold_is_told() -> None:
         reading = read(text)
         assert form in reading.forms, form
         assert threshold_factor(reading) <= LOWERED[form] < 1, form
+
+
+def test_numbers_stay_in_quoted_printable() -> None:
+    said = "He said caf=C3=A9, 5=E2=80=9310 days.\nMRN=2148213 DOB=23/3/2041"
+    assert read(said).text == "He said caf\u00e9, 5\u201310 days.\nMRN=2148213 DOB=23/3/2041"
 
 
 def test_what_a_scanner_misread_is_repaired() -> None:
@@ -461,6 +513,37 @@ def test_encoded_text_that_is_not_read_is_counted() -> None:
     assert read(PLAIN).unread == 0
 
 
+def test_a_uuencoded_file_is_counted_and_its_name_is_read() -> None:
+    data = (PLAIN * 5).encode()
+    lines = "".join(binascii.b2a_uu(data[k : k + 45]).decode() for k in range(0, len(data), 45))
+    reading = read(f"See attachment:\r\nbegin 644 smith.txt\n{lines}`\nend\nRegards")
+    assert reading.unread == len(lines)
+    assert reading.text == "See attachment:\r\nbegin 644 smith.txt\n`\nend\nRegards"
+    for ordinary in ("begin 100 mg daily\nASPIRIN 81 MG\nBP 120/80\n", "begin 644 tests\n"):
+        assert (read(ordinary).text, read(ordinary).unread) == (ordinary, 0)
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("=?UTF-8?B?Wm/DqyBCcm9udMOr?=", "Zo\u00eb Bront\u00eb"),
+        ("=?ISO-8859-1?Q?Jos=E9_Pe=F1a?=", "Jos\u00e9 Pe\u00f1a"),
+        ("=?utf-8*en?q?Jos=C3=A9_?=\r\n =?utf-8?q?Pe=C3=B1a?=", "Jos\u00e9 Pe\u00f1a"),
+        ("=?iso-8859-2?Q?=A3ukasz?=", "\u0141ukasz"),
+    ],
+)
+def test_words_of_mail_heads_are_decoded(written: str, name: str) -> None:
+    reading = read(f"From: {written} <zb@example.com>")
+    assert reading.text == f"From: {name} <zb@example.com>"
+    low, high = reading.original(6, 6 + len(name))
+    assert f"From: {written} <"[low:high] == written
+
+
+@pytest.mark.parametrize("written", ["=?gb2312?B?1cXI/Q==?=", "=?UTF-8?B?Wm!?=", "=?UTF-8?Q?=E9?=", "=?utf-8?q?=00?="])
+def test_a_word_of_a_mail_head_that_is_not_read_is_counted(written: str) -> None:
+    assert read(f"From: {written}").unread == len(written)
+
+
 def test_nesting_is_bounded() -> None:
     text = "Ada Strong & Co <x>"
     for _ in range(ROUNDS + 3):
@@ -482,7 +565,7 @@ def test_spans_of_training_notes_go_into_the_reading() -> None:
         *("&#x26;", "&amp;#38;", "a\u0301\u0301\u0336", "%26", "<a <b ", "S m i t h ", "a ", "a\n", "\u200b", "\u202e"),
         *("\u0430", "A" * 77, "A" * 76 + "\n", "{\\rtf1 {", "=3D", "a_", "a.", "- ", "4 / ", '<a x="', "&", "=\n"),
         *("4a ", "\\'4a", "{\\rtf1 \\pict 4a\n", "<b a ", "<b a='1' >", "A" * 17 + "\n", "&#1", "\\u-9 "),
-        *("1 ", "-\n", "\u3164a", "<!--", "\\", "a-", "_", "Ab_"),
+        *("1 ", "-\n", "\u3164a", "<!--", "\\", "a-", "_", "Ab_", "=?a?q?", "=?a?q??= ", "begin 644 a\nA12\n"),
     ],
 )
 def test_hostile_text_is_work_in_proportion_to_length(piece: str) -> None:

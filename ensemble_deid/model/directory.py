@@ -79,8 +79,12 @@ def save_model(ensemble: Ensemble, stacking_dataset: StackingDataset, manifest: 
 
 
 def update_model(directory: Path, edit: Callable[[Path, Manifest], Manifest]) -> None:
-    """Change a model atomically: `edit` changes a copy and returns its manifest, then the copy replaces the model."""
+    """Change a model atomically: `edit` changes a copy and returns its manifest, then the copy replaces the model.
+
+    Raises ModelError where the model's folder holds a file that would be lost.
+    """
     manifest = read_manifest(directory)
+    refuse_foreign_files(directory)
     with beside(directory) as scratch:
         for name in manifest.files:
             shutil.copyfile(directory / name, scratch / name)
@@ -122,15 +126,24 @@ def _swap(scratch: Path, directory: Path) -> None:
         if kept.exists() and not directory.exists():
             kept.rename(directory)
         raise
+    _delete(kept, directory)
+
+
+def _delete(kept: Path, directory: Path) -> None:
+    """Delete the model that another one replaced; hidden entries such as `.git`, no part of it, go to that one."""
+    for path in [path for path in kept.iterdir() if path.name.startswith(".")]:
+        path.replace(directory / path.name)
     shutil.rmtree(kept)
 
 
 def _recover(directory: Path) -> None:
     """Finish what a killed process left: a model that was to be replaced comes back where none took its place."""
     kept = set_aside(directory)
+    if not kept.exists():
+        return
     if directory.exists():
-        shutil.rmtree(kept, ignore_errors=True)
-    elif kept.exists():
+        _delete(kept, directory)
+    else:
         kept.rename(directory)
 
 

@@ -35,6 +35,7 @@ from ensemble_deid.taggers.crf.weights import CrfWeights
 ALL_FILES, ALL_LABELS = "any file", "any label"
 UNITS = WHOLE, WORD = "whole", "word"
 _RUN = re.compile(r"[^\W_]+")
+_ESCAPE = re.compile(r"\\[A-Za-z]")
 _SHORTEST = 3
 _CONTROL_SEED = 20
 
@@ -118,6 +119,9 @@ def file_text(path: Path) -> str:
     if path.suffix == ".json":
         with suppress(ValueError):
             text = json.dumps(strict_json(data), ensure_ascii=False)
+    if path.suffix == ".toml":
+        # The letter of `\bSmith\b` in a pattern is no part of the word.
+        text = _ESCAPE.sub(" ", text)
     return text.lower()
 
 

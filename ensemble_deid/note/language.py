@@ -12,6 +12,7 @@ from functools import cache
 from types import MappingProxyType
 
 from ensemble_deid.note.document import Document
+from ensemble_deid.note.layout import in_capitals
 from ensemble_deid.word_tables import is_listed
 
 NAMES: Mapping[str, str] = MappingProxyType(
@@ -197,7 +198,7 @@ class EnglishWords:
 
     Words of other languages count as lacking, names of public lists as neither. `small`, `small_lacking` and `accented`
     (lacking, with other letters than English has) count words without a capital alone, but all where the text is in
-    capitals throughout; `long` and `long_lacking` those of six letters.
+    capitals; `long` and `long_lacking` those of six letters.
     """
 
     words: int
@@ -215,7 +216,7 @@ _ENGLISH_LISTS, _NAME_LISTS = ("english", "medical", "abbreviation", "drug"), ("
 
 def english_words(text: str) -> EnglishWords:
     """Count the words of a text that English has and lacks. Raises ConfigError where the lists are not installed."""
-    capitals = text.isupper()
+    capitals = in_capitals(text)
     found = {match[0] for match in _WORD.finditer(text) if len(match[0]) >= _LEAST_LETTERS}
     words = {word.lower() for word in found}
     small = {word.lower() for word in found if capitals or not word[0].isupper()}

@@ -165,15 +165,21 @@ def _after_line_ends(text: str, changes: Sequence[Change]) -> Iterator[Change]:
 _SOFT = re.compile(r"=[ \t]*\r?\n")
 _LONG_SOFT = re.compile(r"(?m)^[^\n]{55,78}[^\n=]=[ \t]*\r?$")
 _ESCAPED = re.compile(r"(?:=[0-9A-F]{2})+")
-_ESCAPED_BLANK = re.compile(r"=(?:20|09|0D|A0)\r?$|=3D|=C2=A0|=(?:C3|E2=80)=[89AB][0-9A-F]", re.M)
+# Digits that go on are a number: `MRN=2148213`, `DOB=23/3/2041`.
+_ESCAPED_NO_NUMBER = re.compile(r"=(?!\d\d[/.-]?\d)[0-9A-F]{2}(?:=[0-9A-F]{2})*")
+# After a capital or a digit, 20 at the end of a line is a value: `RR=20`, `CO2=20`.
+_SHOWN = re.compile(r"(?<![A-Z0-9])=(?:20|09)\r?$|=(?:0D|A0)\r?$|=3D|=C2=A0|=(?:C3|E2=80)=[89AB][0-9A-F]", re.M)
+_BLANK_BEFORE_WORD = re.compile(r"=20(?=[^\W\d_])")
 
 
 def quoted_printable(text: str) -> list[Change]:
     """Return the changes that decode quoted-printable, where a soft line break or a typical escape shows it."""
-    if "=" not in text or not (_LONG_SOFT.search(text) or _ESCAPED_BLANK.search(text)):
+    if "=" not in text or not (_LONG_SOFT.search(text) or _SHOWN.search(text)):
         return []
     changes: list[Change] = [(match.start(), match.end(), "") for match in _SOFT.finditer(text)]
-    for match in _ESCAPED.finditer(text):
+    # Where even blanks are escaped, no `=` is the note's own.
+    all_escaped = len(_BLANK_BEFORE_WORD.findall(text)) > text.count(" ")
+    for match in (_ESCAPED if all_escaped else _ESCAPED_NO_NUMBER).finditer(text):
         changes += _bytes_read(match.start(), binascii.unhexlify(match[0].replace("=", "")))
     return sorted(changes)
 
@@ -220,6 +226,51 @@ def _decoded(data: bytes) -> tuple[list[tuple[str, int]], bool]:
     if len(string) == len(data):
         return [(character, 1) for character in string], True
     return [(character, len(character.encode())) for character in string], True
+
+
+# Blanks between two of them only part them.
+_ENCODED_WORD = re.compile(
+    r"=\?([\w-]+)(?:\*[\w-]*)?\?([BbQq])\?([!->@-~]*)\?=(?:\s+(?==\?[\w*-]+\?[BbQq]\?))?", re.ASCII
+)
+_LATIN_CHARSET = re.compile(r"(?:utf-?8|(?:us-)?ascii|iso-8859-\d{1,2}|latin1|(?:windows-|cp)125\d)", re.I)
+
+
+def encoded_words(text: str) -> list[Change]:
+    """Return the changes that decode words of mail heads (RFC 2047), each of which is replaced as a whole."""
+    if "=?" not in text:
+        return []
+    found = ((match, _word_read(match)) for match in _ENCODED_WORD.finditer(text))
+    return [(match.start(), match.end(), word) for match, word in found if word is not None]
+
+
+def _word_read(match: re.Match[str]) -> str | None:
+    """Return what an encoded word says; None for one that is damaged, or in a character set that is not read."""
+    charset, encoding, data = match.groups()
+    if not _LATIN_CHARSET.fullmatch(charset):
+        return None
+    try:
+        if encoding in "Bb":
+            word = base64.b64decode(data + "=" * (-len(data) % 4), validate=True).decode(charset)
+        else:
+            word = binascii.a2b_qp(data, header=True).decode(charset)
+    except (ValueError, LookupError):
+        return None
+    return None if any(map(is_control, word)) else word.replace("\r", "\n")
+
+
+_UUENCODED = re.compile(r"^begin [0-7]{3,4} [^\r\n]+\r?\n((?:[!-M][ -`]{2,61}(?:\r?\n|\Z))+)", re.M)
+
+
+def uuencoded(text: str) -> list[Change]:
+    """Return the changes that leave out uuencoded files, which nobody reads, but not the lines that name them."""
+    found = (match for match in _UUENCODED.finditer(text) if _is_uuencoded(match[1].splitlines()[0]))
+    return [(*match.span(1), "") for match in found]
+
+
+def _is_uuencoded(line: str) -> bool:
+    """Whether a line is as long as its first character says, with or without a check character at its end."""
+    length = (ord(line[0]) - 32 + 2) // 3 * 4
+    return len(line) - 1 in (length, length + 1)
 
 
 _BASE64 = re.compile(
@@ -291,6 +342,7 @@ def unread_characters(text: str) -> int:
     """Return how many characters are in blocks that look encoded, and were not decoded: base64 and the like."""
     runs = ["".join(_SOLID.findall(match[0])) for match in _UNREAD.finditer(text)]
     unread = sum(len(run) for run in runs if len(run) >= _LEAST_UNREAD and _DIGIT.search(run) and _LETTER.search(run))
+    unread += sum(len(match[0]) for match in _ENCODED_WORD.finditer(text))
     return unread + (0 if text.isascii() else sum(len(run) for run in _BRAILLE.findall(text)))
 
 

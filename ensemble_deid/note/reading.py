@@ -26,7 +26,9 @@ REVERSED, NESTED, OBJECTS = "reversed", "nested deeper than is read", "pictures 
 COLUMNS, LOWER_CASE = "two columns", "lower case"
 _ENCODINGS: tuple[tuple[str, _Step], ...] = (
     (OBJECTS, rtf.rtf_objects),
+    (OBJECTS, markup.uuencoded),
     ("RTF", rtf.rtf),
+    ("encoded words", markup.encoded_words),
     ("quoted-printable", markup.quoted_printable),
     ("base64", markup.base64_blocks),
     ("percent-encoding", markup.percent_encoding),
@@ -64,8 +66,8 @@ class Reading:
     `starts` and `ends`, int64 (characters,), are None where every character stands for the one in its place.
     `forms` has the forms that were found, each with the share of the text's characters that it concerns: those undone,
     and `capitals` and `nested deeper than is read`, which are not. `unread` is the number of characters
-    that look encoded and could not be read: blocks of base64 and the like, pictures and objects in RTF, all of a text
-    whose encodings are nested too deep.
+    that look encoded and could not be read: blocks of base64 and the like, pictures and objects in RTF, uuencoded
+    files, all of a text whose encodings are nested too deep.
     """
 
     text: str = field(repr=False)

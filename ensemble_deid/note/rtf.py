@@ -85,6 +85,8 @@ _ESCAPE = re.compile(r"\\'[0-9a-fA-F]{2}")
 _LONGEST_NUMBER = 5
 _LONG_NUMBERS = re.compile(r"\w*rsid\w*|bliptag|list\w*id|leveltemplateid|dttm")
 _MOST_SKIPPED = 2
+# One character as a reader without Unicode shows it, after line ends, which show nothing.
+_FALLBACK = re.compile(r"[\r\n]*(?:\\'[0-9a-fA-F]{2}|\\([^a-zA-Z'\r\n])|([^\\{}\r\n]))")
 # Pictures and objects, in hexadecimal.
 _OBJECT = re.compile(r"(?<![0-9A-Za-z\\'])[0-9a-fA-F](?:(?:\r?\n)?[0-9a-fA-F]){59,}+")
 
@@ -94,23 +96,45 @@ DATA = "RTF-DATA"
 _DATA = re.compile(r"\{\\\*\\(?:themedata|colorschememapping|datastore|blipuid)\s[0-9a-fA-F\s]*+\}")
 
 
-def _is_rtf(text: str) -> bool:
-    return text.lstrip("\ufeff \r\n\t").startswith("{\\rtf")
+_HEAD = "{\\rtf"
+# Three of these show RTF: a path of folders or an escaped apostrophe has hardly one.
+_CONTROL = re.compile(
+    r"\\(?:pard?|tab|[bi]0|fs?\d{1,3}|cf\d{1,2})(?![A-Za-z0-9])|(?<=[A-Za-z])\\'[89a-fA-F][0-9a-fA-F]"
+)
+_LEAST_CONTROLS = 3
+
+
+def _begin(text: str) -> int | None:
+    """Return where RTF begins in a text: at its head, after plain lines, or at once in a part of RTF without head.
+
+    None for other texts. Such parts come from exports that cut a note into rows.
+    """
+    if "\\" not in text:
+        return None
+    head = text.find(_HEAD)
+    before = _CONTROL.findall(text, 0, len(text) if head < 0 else head)
+    return 0 if len(before) >= _LEAST_CONTROLS else head if head >= 0 else None
 
 
 def rtf_data(text: str) -> list[Change]:
     """Return the changes that leave out themes and the like: whole groups with nothing but hexadecimal."""
-    return [(match.start(), match.end(), "") for match in _DATA.finditer(text)] if _is_rtf(text) else []
+    return _without(_DATA, text)
 
 
 def rtf_objects(text: str) -> list[Change]:
     """Return the changes that leave out pictures and objects, which nobody reads."""
-    return [(match.start(), match.end(), "") for match in _OBJECT.finditer(text)] if _is_rtf(text) else []
+    return _without(_OBJECT, text)
+
+
+def _without(pattern: re.Pattern[str], text: str) -> list[Change]:
+    begin = _begin(text)
+    return [] if begin is None else [(match.start(), match.end(), "") for match in pattern.finditer(text, begin)]
 
 
 def rtf(text: str) -> list[Change]:
-    r"""Return the changes that leave the words of a text in RTF, which begins with `{\rtf`."""
-    return _Rtf(text).changes() if _is_rtf(text) else []
+    r"""Return the changes that leave the words of a text in RTF, from its `{\rtf` on."""
+    begin = _begin(text)
+    return [] if begin is None else _Rtf(text).changes(begin)
 
 
 class _Rtf:
@@ -122,12 +146,17 @@ class _Rtf:
         self.names_from: int | None = None
         self.begins_group = False
         self.fallback = [1]
-        self.to_skip = 0
         self.before = ""
         self.about: set[int] = set()
 
-    def changes(self) -> list[Change]:
-        return [change for match in _TOKEN.finditer(self.text) for change in self._change(match)]
+    def changes(self, at: int) -> list[Change]:
+        changes: list[Change] = []
+        while match := _TOKEN.match(self.text, at):
+            found = list(self._change(match))
+            changes += found
+            # A character's change has its fallback in it.
+            at = max(match.end(), found[-1][1] if found else 0)
+        return changes
 
     def _change(self, match: re.Match[str]) -> Iterator[Change]:
         code, point, word, number, mark, brace, _, plain, _ = match.groups()
@@ -136,7 +165,8 @@ class _Rtf:
         if brace:
             yield start, end, self._brace(brace)
         elif plain:
-            yield from self._plain(start, plain)
+            if self.names_from is not None and all(_NAME.fullmatch(name.strip()) for name in plain.split(";")):
+                yield start, end, ""
         elif point:
             yield from self._point(start, end, int(point))
         elif code or mark:
@@ -152,7 +182,6 @@ class _Rtf:
             yield start, end, ""
 
     def _brace(self, brace: str) -> str:
-        self.to_skip = 0
         if brace == "{":
             self.depth += 1
             self.fallback.append(self.fallback[-1])
@@ -166,46 +195,37 @@ class _Rtf:
             self.fallback.pop()
         return after
 
-    def _plain(self, start: int, plain: str) -> Iterator[Change]:
-        if self.names_from is not None and all(_NAME.fullmatch(name.strip()) for name in plain.split(";")):
-            yield start, start + len(plain), ""
-            return
-        skipped = 0
-        while skipped < min(self.to_skip, len(plain)) and self._is_fallback(plain[skipped]):
-            skipped += 1
-        self.to_skip = self.to_skip - skipped if skipped == len(plain) else 0
-        if skipped:
-            yield start, start + skipped, ""
-
-    def _is_fallback(self, character: str) -> bool:
-        """Whether a character can stand for the one before it, for a reader without Unicode: no letter but its own."""
-        if not character.isalnum():
-            return True
-        return unicodedata.normalize("NFKD", self.before)[:1] == character
-
     def _point(self, start: int, end: int, point: int) -> Iterator[Change]:
         if abs(point) > 0xFFFF:
             return
-        unit, self.to_skip = point % 0x10000, self.fallback[-1]
+        unit = point % 0x10000
         high = ord(self.before) if self.before else 0
         self.before = chr(unit)
         if 0xDC00 <= unit < 0xE000 and 0xD800 <= high < 0xDC00:
             self.before = chr(0x10000 + (high - 0xD800) * 0x400 + unit - 0xDC00)
-        elif 0xD800 <= unit < 0xDC00:
+        end = self._after_fallback(end)
+        if 0xD800 <= unit < 0xDC00:
             yield start, end, ""
             return
         yield start, end, "\ufffd" if unit == 0 or 0xD800 <= ord(self.before) < 0xE000 else self.before
 
+    def _after_fallback(self, at: int) -> int:
+        """Return where what stands for a character, for a reader without Unicode, ends: no letter but its own."""
+        for _ in range(self.fallback[-1]):
+            match = _FALLBACK.match(self.text, at)
+            if match is None or not self._is_fallback(match[1] or match[2] or ""):
+                break
+            at = match.end()
+        return at
+
+    def _is_fallback(self, character: str) -> bool:
+        return not character.isalnum() or unicodedata.normalize("NFKD", self.before)[:1] == character
+
     def _mark(self, code: str | None, mark: str) -> str:
         if code:
             value = bytes([int(code, 16)]).decode("cp1252", "replace")
-            value = "" if is_control(value) else value
-        else:
-            value = _MARKS.get(mark, mark if mark.isalnum() else "")
-        if self.to_skip and not (mark and value.isalnum()):
-            self.to_skip -= 1
-            return ""
-        return value
+            return "" if is_control(value) else value
+        return _MARKS.get(mark, mark if mark.isalnum() else "")
 
     def _word(self, match: re.Match[str], word: str, number: str | None, *, begins_group: bool) -> Iterator[Change]:
         if begins_group and word in _NAMES and self.names_from is None:
