@@ -6,6 +6,7 @@ such as `b.i.d.`, `A B C D`, `x 5 x 4` or a table with `|`, proves nothing.
 
 import itertools
 import re
+import string
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -234,6 +235,8 @@ _SHORT = 3
 
 # Shares of the letters with case. Of the notes of demo train, those with 1 to 3% are of either kind.
 _LEAST_CAPITAL, _MOST_CAPITAL = 0.95, 0.01
+_ASCII = re.compile(r"[\x00-\x7f]+")
+_CAPITAL_BYTES, _SMALL_BYTES = string.ascii_uppercase.encode(), string.ascii_lowercase.encode()
 
 
 def lower_case(text: str) -> list[Change]:
@@ -266,8 +269,11 @@ def in_capitals(text: str) -> bool:
 
 def _capitals(text: str) -> tuple[int, int]:
     """Return how many letters of a text are capitals, and how many have case."""
-    capitals = sum(map(str.isupper, text))
-    return capitals, capitals + sum(map(str.islower, text))
+    plain = text.encode("ascii", "ignore")
+    others = "" if text.isascii() else _ASCII.sub("", text)
+    capitals = len(plain) - len(plain.translate(None, _CAPITAL_BYTES)) + sum(map(str.isupper, others))
+    small = len(plain) - len(plain.translate(None, _SMALL_BYTES)) + sum(map(str.islower, others))
+    return capitals, capitals + small
 
 
 def _usual(word: str, *, before: str, begins: bool) -> str:
