@@ -42,6 +42,13 @@ def test_a_name_that_looks_like_a_suffix_is_replaced(label: str, name: str) -> N
     assert words(name) & words(value) <= {"dr"}
 
 
+@pytest.mark.parametrize("name", ["Vance, JD", "VANCE,JD", "Smith, Del Q", "Smith, Von Q", "Smith, PA"])
+def test_a_patients_given_name_after_a_comma_is_no_credential_and_no_particle(name: str) -> None:
+    for patient in map(str, range(50)):
+        value = REPLACER.replace(marked_note(f"<PATIENT|{name}>", patient=patient)).text
+        assert not words(name) & words(value)
+
+
 @pytest.mark.parametrize(
     ("name", "form"),
     [
@@ -50,6 +57,8 @@ def test_a_name_that_looks_like_a_suffix_is_replaced(label: str, name: str) -> N
         ("Kowalski, RN", r"\w+, RN"),
         ("KOWALSKI, MD", r"\w+, MD"),
         ("Wong, PA", r"\w+, PA"),
+        ("Poe, JD", r"\w+, JD"),
+        ("Cruz, Maria del C", r"\w+, \w+ del \w"),
         ("ANN POE, DO", r"\w+ \w+, DO"),
         ("Smith, John, MD PhD", r"\w+, \w+, MD PhD"),
         ("John Smith, Esq.", r"\w+ \w+, Esq\."),
