@@ -80,6 +80,25 @@ def test_a_name_is_found_in_every_form(tmp_path: Path, value: str, text: str, wa
 
 
 @pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        *(("Garcia-Lopez, Ana", "Garcialopez"), ("Van Dyke, Bob", "VanDyke"), ("O Brien, Ann", "O'Brien")),
+        *(("De La Cruz, Ana", "Delacruz"), ("De La Cruz, Ana", "LaCruz"), ("El-Sayed, Ali", "Elsayed")),
+        *(("Mc Tavish, Jo", "McTavish"), ("Jo Mc Tavish", "McTavish"), ("Le Blanc, Jo", "LeBlanc")),
+        *(("Smith, Mary Ann", "Maryann"), ("Ana Garcia Lopez", "garcialopez")),
+    ],
+)
+def test_a_name_of_several_words_may_be_written_as_one(tmp_path: Path, value: str, text: str) -> None:
+    assert found(known(tmp_path, f'7,name,"{value}"'), f"Ms. {text} and {text} came.") == [text, text]
+    assert found(known(tmp_path, f',staff,"{value}"'), f"Ms. {text} and {text} came.") == [text, text]
+
+
+@pytest.mark.parametrize(("value", "text"), [("Okonkwo, Rose Mary", "Rosemary"), ("Okonkwo, Jo Hanna H", "Johannah")])
+def test_words_of_a_name_are_not_joined_to_another_word(tmp_path: Path, value: str, text: str) -> None:
+    assert found(known(tmp_path, f'7,name,"{value}"'), f"{text} came.") == []
+
+
+@pytest.mark.parametrize(
     ("text", "wanted"),
     [
         ("Adaeze Okonkwo saw him.", ["Adaeze Okonkwo"]),
@@ -176,6 +195,13 @@ def test_other_days_are_not_the_birth_date(tmp_path: Path, text: str) -> None:
 def test_initials_count_only_beside_other_evidence(tmp_path: Path, text: str, wanted: list[str]) -> None:
     identifiers = known(tmp_path, "7,name,John Q. Okonkwo", "7,mrn,0048213", ",staff,Paula Tamm")
     assert [string.rstrip(".") for string in found(identifiers, text)] == [string.rstrip(".") for string in wanted]
+
+
+@pytest.mark.parametrize(("value", "last"), [("BELL, ANNA M.", "B"), ("Bell Jr., Anna M.", "B"), ("Anna M. Bell", "B")])
+def test_initials_are_those_of_the_name_as_it_is_spoken(tmp_path: Path, value: str, last: str) -> None:
+    identifiers = known(tmp_path, f'7,name,"{value}"')
+    assert found(identifiers, f"pt A.{last}. came, pt A.M.{last}. too") == [f"A.{last}", f"A.M.{last}"]
+    assert found(identifiers, "pt B.M. came, pt A.M. came") == []
 
 
 def test_what_is_known_of_one_patient_is_not_searched_in_the_notes_of_another(tmp_path: Path) -> None:

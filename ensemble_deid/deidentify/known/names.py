@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cache
+from itertools import combinations, groupby
 from typing import NamedTuple
 
 from ensemble_deid.deidentify.known.words import Words
@@ -73,17 +74,22 @@ def deletions(word: str) -> list[str]:
 PARTICLES = KEPT_PARTS - SUFFIXES
 _MOST_BETWEEN = 3
 _SHORTEST_ALONE = 3
+_SHORTEST_JOINED = 5
 _MOST_SEEN = 200_000
 """So many distinct words are remembered, then forgotten together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """The folded parts of a name in order, particles such as `de` apart; `entry` is the number of the name's value."""
+    """The folded parts of a name in order, particles such as `de` apart; `entry` is the number of the name's value.
+
+    `sides` has all of its words, those before and after each comma apart.
+    """
 
     parts: tuple[str, ...] = field(repr=False)
     particles: frozenset[str] = field(repr=False)
     entry: int
+    sides: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
 
     @classmethod
     def of(cls, name: str, entry: int) -> "Person | None":
@@ -96,17 +102,25 @@ class Person:
         kept = [place for place in range(len(words)) if _is_particle(words, place)]
         particles = frozenset(words[place].folded for place in kept)
         parts = tuple(dict.fromkeys(word.folded for place, word in enumerate(words) if place not in kept))
-        return cls(parts, particles, entry) if any(len(part) > 1 for part in parts) else None
+        sides = tuple(tuple(word.folded for word in side) for _, side in groupby(words, key=lambda word: word.side))
+        return cls(parts, particles, entry, sides) if any(len(part) > 1 for part in parts) else None
 
     def written_together(self) -> Iterator[str]:
         """Yield the forms without blanks: those of user names and of words without a blank between them."""
         for parts in (self.parts, [part for part in self.parts if len(part) > 1]):
             if len(parts) > 1:
                 yield from ("".join(parts), "".join([parts[-1], *parts[:-1]]))
+        for side in self.sides:
+            for first, last in combinations(range(len(side)), 2):
+                # `Van Dyke` as `Vandyke`; not `Jo Hanna H` as `Johannah`.
+                form = "".join(side[first : last + 1])
+                if len(side[last]) > 1 and len(form) >= _SHORTEST_JOINED and form not in ordinary_words():
+                    yield form
 
     def initials(self) -> tuple[list[str], list[str]]:
-        """Return the initials of all parts, and those of the first and the last."""
-        letters = [part[0] for part in self.parts if part[0].isalpha()]
+        """Return the initials of all parts, and those of the first and the last; what a comma puts first is last."""
+        spoken = dict.fromkeys(word for side in (*self.sides[1:], *self.sides[:1]) for word in side)
+        letters = [word[0] for word in spoken if word in self.parts and word not in SUFFIXES and word[0].isalpha()]
         return letters, [*letters[:1], *letters[-1:]]
 
     def written_apart(self) -> Iterator[str]:
