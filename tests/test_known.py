@@ -69,6 +69,14 @@ def found(identifiers: KnownIdentifiers, text: str, patient: str | None = "7") -
         ("Vance, JD", "Seen: J. D., Jd Vance", ["Jd Vance"]),
         ("Dyke, Van", "Van drove the van.", ["Van"]),
         ("Van Dyke, Van", "Van drove the van.", ["Van"]),
+        ("Иванов, Пётр", "ИВАНОВ пришел. Петр иванов", ["ИВАНОВ", "Петр иванов"]),
+        ("ТАМАРА, АННА", "Тамара болеет. Анна нет.", ["Тамара", "Анна"]),
+        ("Вера Носова", "Нет. ВЕРА пришла. Вера болеет.", ["ВЕРА", "Вера"]),
+        ("Παπαδόπουλος Νίκος", "ΠΑΠΑΔΟΠΟΥΛΟΣ ΝΙΚΟΣ", ["ΠΑΠΑΔΟΠΟΥΛΟΣ ΝΙΚΟΣ"]),
+        ("ΓΑΒΡΙΗΛ, ΑΝΝΑ", "Ο Γαβριήλ ήρθε. Η Άννα.", ["Γαβριήλ", "Άννα"]),
+        ("Đặng, Hòa", "Mrs. Dang came, ĐẶNG", ["Dang", "ĐẶNG"]),
+        ("Łoś, Jan", "Mr. Los, ŁOŚ", ["Los", "ŁOŚ"]),
+        ("Yildiz, Can", "Yıldız, YILDIZ, YILDİZ", ["Yıldız", "YILDIZ", "YILDİZ"]),
         ("Van Dyke, Bob", "Van Gogh of De Leon. Mr. Van Dyke", ["Dyke"]),
         ("de Leon", "De novo, de Leon", ["Leon"]),
         ("María de la Cruz", "La vie de la Cruz. De La Cruz", ["Cruz", "Cruz"]),
@@ -402,6 +410,13 @@ def test_lists_change_the_spans_of_a_note(lists: SiteLists) -> None:
     assert spans(lists.apply(marked("St. Jude", ("St. Jude", "HOSPITAL")))) == []
     assert spans(lists.apply(marked("St. Jude", ("St. Jude", "HOSPITAL"), patient="8"))) == [("St. Jude", "PATIENT")]
     assert not any("Jude" in name or "Okonkwo" in name for name in counts)
+
+
+def test_a_deny_list_ignores_case_and_strokes(tmp_path: Path) -> None:
+    (tmp_path / "deny.csv").write_text("label,value\nCITY,Møllerby\nCITY,Анна\n", encoding="utf-8")
+    lists = SiteLists.read(deny=tmp_path / "deny.csv", labels=LABELS)
+    for text in ("in MOLLERBY", "in mollerby", "из Самары АННА", "из Самары анна"):
+        assert len(lists.places(Document("n", text, ()))) == 1
 
 
 def test_no_lists_change_nothing() -> None:
