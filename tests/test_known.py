@@ -58,10 +58,52 @@ def found(identifiers: KnownIdentifiers, text: str, patient: str | None = "7") -
         ("William Long", "He will long for May. Long waits.", ["Long"]),
         ("William Long", "Long day for Bill.", ["Long", "Bill"]),
         ("Wei Ng", "Ng has an NG tube", ["Ng"]),
+        ("DO, MINH T", "Ms. Do came. They do that; DO NOT wait. Minh Do, DO", ["Do", "Minh Do"]),
+        ("Nguyen Van Do", "Ms. Do came.", ["Do"]),
+        ("Don Bell", "Don signed; don gloves.", ["Don"]),
+        ("Das, Amit", "Mr. Das came, was das ist.", ["Das"]),
+        ("Van Johnson", "Van drove the van.", ["Van"]),
+        ("Van Johnson, MD", "Van drove the van.", ["Van"]),
+        ("Tran, Van Minh", "Van drove the van.", ["Van"]),
+        ("Bin Wang", "Bin emptied the bin.", ["Bin"]),
+        ("Vance, JD", "Seen: J. D., Jd Vance", ["Jd Vance"]),
+        ("Dyke, Van", "Van drove the van.", ["Van"]),
+        ("Van Dyke, Van", "Van drove the van.", ["Van"]),
+        ("Иванов, Пётр", "ИВАНОВ пришел. Петр иванов", ["ИВАНОВ", "Петр иванов"]),
+        ("ТАМАРА, АННА", "Тамара болеет. Анна нет.", ["Тамара", "Анна"]),
+        ("Вера Носова", "Нет. ВЕРА пришла. Вера болеет.", ["ВЕРА", "Вера"]),
+        ("Παπαδόπουλος Νίκος", "ΠΑΠΑΔΟΠΟΥΛΟΣ ΝΙΚΟΣ", ["ΠΑΠΑΔΟΠΟΥΛΟΣ ΝΙΚΟΣ"]),
+        ("ΓΑΒΡΙΗΛ, ΑΝΝΑ", "Ο Γαβριήλ ήρθε. Η Άννα.", ["Γαβριήλ", "Άννα"]),
+        ("Đặng, Hòa", "Mrs. Dang came, ĐẶNG", ["Dang", "ĐẶNG"]),
+        ("Łoś, Jan", "Mr. Los, ŁOŚ", ["Los", "ŁOŚ"]),
+        ("Yildiz, Can", "Yıldız, YILDIZ, YILDİZ", ["Yıldız", "YILDIZ", "YILDİZ"]),
+        ("Van Dyke, Bob", "Van Gogh of De Leon. Mr. Van Dyke", ["Dyke"]),
+        ("de Leon", "De novo, de Leon", ["Leon"]),
+        ("María de la Cruz", "La vie de la Cruz. De La Cruz", ["Cruz", "Cruz"]),
+        ("Bell, Ann MD, PhD", "MD to see. Ann Bell, MD", ["Ann Bell"]),
     ],
 )
 def test_a_name_is_found_in_every_form(tmp_path: Path, value: str, text: str, wanted: list[str]) -> None:
     assert found(known(tmp_path, f'7,name,"{value}"'), text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        *(("Garcia-Lopez, Ana", "Garcialopez"), ("Van Dyke, Bob", "VanDyke"), ("O Brien, Ann", "O'Brien")),
+        *(("De La Cruz, Ana", "Delacruz"), ("De La Cruz, Ana", "LaCruz"), ("El-Sayed, Ali", "Elsayed")),
+        *(("Mc Tavish, Jo", "McTavish"), ("Jo Mc Tavish", "McTavish"), ("Le Blanc, Jo", "LeBlanc")),
+        *(("Smith, Mary Ann", "Maryann"), ("Ana Garcia Lopez", "garcialopez")),
+    ],
+)
+def test_a_name_of_several_words_may_be_written_as_one(tmp_path: Path, value: str, text: str) -> None:
+    assert found(known(tmp_path, f'7,name,"{value}"'), f"Ms. {text} and {text} came.") == [text, text]
+    assert found(known(tmp_path, f',staff,"{value}"'), f"Ms. {text} and {text} came.") == [text, text]
+
+
+@pytest.mark.parametrize(("value", "text"), [("Okonkwo, Rose Mary", "Rosemary"), ("Okonkwo, Jo Hanna H", "Johannah")])
+def test_words_of_a_name_are_not_joined_to_another_word(tmp_path: Path, value: str, text: str) -> None:
+    assert found(known(tmp_path, f'7,name,"{value}"'), f"{text} came.") == []
 
 
 @pytest.mark.parametrize(
@@ -103,6 +145,25 @@ def test_staff_do_not_take_away_ordinary_words(tmp_path: Path, text: str, wanted
             ["12 N Oak St", "SPRINGFEILD", "62704"],
         ),
         ("address", "12 Oak Street", "on Oak Str, then oak st.", ["oak st"]),
+        ("address", "350 5th Ave", "350 5th, 350 Fifth Av; the 5th floor", ["350 5th", "350 Fifth Av"]),
+        ("address", "9 First St", "9 1st Street; the 91st percentile", ["9 1st Street"]),
+        ("address", "9 21st St", "at 9 21st Street", ["9 21st Street"]),
+        ("address", "PO Box 123, Lyndale", "P.O. Box 123; box 123, Box 1234", ["P.O. Box 123", "box 123"]),
+        ("address", "RR 18 Box 123 Lyndale IL 62704", "box 123, Lyndale; RR 18", ["box 123", "Lyndale"]),
+        (
+            "address",
+            "9 Oak St, ADAVILLE IL 62704",
+            "Adaville 62704-1188, Adaville, IL",
+            ["Adaville", "62704-1188", "Adaville, IL"],
+        ),
+        ("address", "Adaville West Virginia 25301", "Adaville, West wing", ["Adaville"]),
+        ("address", "Washington D.C. 20001", "in Washington", ["Washington"]),
+        ("address", "Port Virginia", "has a Port in Virginia", []),
+        ("address", "West Virginia 25301", "West wing", []),
+        ("address", "New York, NY 10118-0110", "New York 10118, York", ["New York", "10118"]),
+        ("zip", "02139", "02139-1234, 02139-12345; 02139-1234-5", ["02139-1234"]),
+        ("zip", "02139-1234", "02139 or 02139-5555", ["02139", "02139-5555"]),
+        ("mrn", "48213", "48213-1234", []),
         ("email", "a.b@example.org", "A.B@EXAMPLE.ORG", ["A.B@EXAMPLE.ORG"]),
         ("zip", "62704-1234", "627041234", ["627041234"]),
     ],
@@ -161,6 +222,13 @@ def test_other_days_are_not_the_birth_date(tmp_path: Path, text: str) -> None:
 def test_initials_count_only_beside_other_evidence(tmp_path: Path, text: str, wanted: list[str]) -> None:
     identifiers = known(tmp_path, "7,name,John Q. Okonkwo", "7,mrn,0048213", ",staff,Paula Tamm")
     assert [string.rstrip(".") for string in found(identifiers, text)] == [string.rstrip(".") for string in wanted]
+
+
+@pytest.mark.parametrize(("value", "last"), [("BELL, ANNA M.", "B"), ("Bell Jr., Anna M.", "B"), ("Anna M. Bell", "B")])
+def test_initials_are_those_of_the_name_as_it_is_spoken(tmp_path: Path, value: str, last: str) -> None:
+    identifiers = known(tmp_path, f'7,name,"{value}"')
+    assert found(identifiers, f"pt A.{last}. came, pt A.M.{last}. too") == [f"A.{last}", f"A.M.{last}"]
+    assert found(identifiers, "pt B.M. came, pt A.M. came") == []
 
 
 def test_what_is_known_of_one_patient_is_not_searched_in_the_notes_of_another(tmp_path: Path) -> None:
@@ -361,6 +429,13 @@ def test_lists_change_the_spans_of_a_note(lists: SiteLists) -> None:
     assert spans(lists.apply(marked("St. Jude", ("St. Jude", "HOSPITAL")))) == []
     assert spans(lists.apply(marked("St. Jude", ("St. Jude", "HOSPITAL"), patient="8"))) == [("St. Jude", "PATIENT")]
     assert not any("Jude" in name or "Okonkwo" in name for name in counts)
+
+
+def test_a_deny_list_ignores_case_and_strokes(tmp_path: Path) -> None:
+    (tmp_path / "deny.csv").write_text("label,value\nCITY,Møllerby\nCITY,Анна\n", encoding="utf-8")
+    lists = SiteLists.read(deny=tmp_path / "deny.csv", labels=LABELS)
+    for text in ("in MOLLERBY", "in mollerby", "из Самары АННА", "из Самары анна"):
+        assert len(lists.places(Document("n", text, ()))) == 1
 
 
 def test_no_lists_change_nothing() -> None:

@@ -42,6 +42,13 @@ def test_a_name_that_looks_like_a_suffix_is_replaced(label: str, name: str) -> N
     assert words(name) & words(value) <= {"dr"}
 
 
+@pytest.mark.parametrize("name", ["Vance, JD", "VANCE,JD", "Smith, Del Q", "Smith, Von Q", "Smith, PA"])
+def test_a_patients_given_name_after_a_comma_is_no_credential_and_no_particle(name: str) -> None:
+    for patient in map(str, range(50)):
+        value = REPLACER.replace(marked_note(f"<PATIENT|{name}>", patient=patient)).text
+        assert not words(name) & words(value)
+
+
 @pytest.mark.parametrize(
     ("name", "form"),
     [
@@ -50,6 +57,8 @@ def test_a_name_that_looks_like_a_suffix_is_replaced(label: str, name: str) -> N
         ("Kowalski, RN", r"\w+, RN"),
         ("KOWALSKI, MD", r"\w+, MD"),
         ("Wong, PA", r"\w+, PA"),
+        ("Poe, JD", r"\w+, JD"),
+        ("Cruz, Maria del C", r"\w+, \w+ del \w"),
         ("ANN POE, DO", r"\w+ \w+, DO"),
         ("Smith, John, MD PhD", r"\w+, \w+, MD PhD"),
         ("John Smith, Esq.", r"\w+ \w+, Esq\."),
@@ -154,6 +163,11 @@ def test_no_word_of_a_handle_stays(pieces: list[tuple[str, str]], case: Case) ->
         ("Apt K, 5 kowalski Road", r"Apt K, \d [a-z]+ Road"),
         ("12 Elm st, springfield", r"\d\d \w+ st, [a-z ]+"),
         ("Larkin shaft near 12th Street", r"\w+ shaft near \d\dth Street"),
+        ("350 5th ave", r"\d+ \d+th ave"),
+        ("350 W 42ND ST", r"\d+ W \d+ND ST"),
+        ("4th floor", r"\d+th floor"),
+        ("4th", r"\d+th"),
+        ("4th kowalski", r"\d+th [a-z]+"),
     ],
 )
 def test_a_name_of_a_place_may_be_written_small(surface: str, form: str) -> None:
@@ -182,6 +196,15 @@ def test_no_word_of_a_place_stays_but_generic_ones(pieces: list[tuple[str, Case]
 def test_a_place_has_no_neighbour_of_the_same_name(label: str, surface: str, word: str) -> None:
     for patient in map(str, range(60)):
         assert word not in words(REPLACER.replace(marked_note(f"<{label}|{surface}>", patient=patient)).text)
+
+
+@pytest.mark.parametrize(
+    ("surface", "same"), [("US", "usa"), ("USA", "us"), ("U.S.", "usa"), ("U.S.A.", "us"), ("GB", "uk")]
+)
+def test_another_short_form_of_a_country_is_not_its_surrogate(surface: str, same: str) -> None:
+    for patient in map(str, range(100)):
+        value = REPLACER.replace(marked_note(f"<COUNTRY|{surface}>", patient=patient), doubted=()).text
+        assert fold(value) not in (fold(surface), same)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ CREDENTIALS = frozenset(
     "md do phd rn np pa pac aprn lpn lvn cna msw lcsw dds dmd dpm od pharmd facs facp fnp dnp crna psyd esq ma bsn msn "
     "pt ot slp mph mba jd".split()
 )
-ALSO_NAMES = frozenset("le do da das di van al ma pa mba od ot pt slp don".split())
+ALSO_NAMES = frozenset("le do da das di van al ma pa mba od ot pt slp don jd".split())
 _NEVER_NAMES = frozenset("phd psyd pharmd".split())
 _ONLY_IN_CAPITALS = frozenset("md ii iii iv".split())
 _BEFORE_HYPHEN = frozenset("al el".split())
@@ -88,14 +88,17 @@ def _is_clear(surface: str, parts: Sequence[Token], number: int, end: int) -> bo
     return names > 1 or (names == 1 and any(stop - start > 1 for start, stop in parts[number:end]))
 
 
-def kept_parts(surface: str, tokens: Sequence[Token]) -> list[bool]:
-    """Return for each part of a name whether it stays; never for all of them."""
-    return _Name(surface, tokens).kept()
+def kept_parts(surface: str, tokens: Sequence[Token], *, clinician: bool = True) -> list[bool]:
+    """Return for each part of a name whether it stays; never for all of them.
+
+    After one surname alone (`Smith, PA`), what may be a credential is one only if the name may be a `clinician`'s.
+    """
+    return _Name(surface, tokens, clinician=clinician).kept()
 
 
 class _Name:
-    def __init__(self, surface: str, tokens: Sequence[Token]) -> None:
-        self.surface, self.tokens = surface, tokens
+    def __init__(self, surface: str, tokens: Sequence[Token], *, clinician: bool) -> None:
+        self.surface, self.tokens, self.clinician = surface, tokens, clinician
         self.written = [_BETWEEN_LETTERS.sub("", surface[start:end]) for start, end in tokens]
         self.words = [fold(part) for part in self.written]
         self.sides = [surface.count(",", 0, start) for start, _ in tokens]
@@ -119,7 +122,7 @@ class _Name:
         word, side = self.words[number], self.sides[number]
         if word not in KEPT_PARTS - SUFFIXES:
             return False
-        followed = any(self.sides[i] == side and i > number for i in self.names)
+        followed = any(self.sides[i] == side and i > number and len(self.words[i]) > 1 for i in self.names)
         if self._written_small(number):
             # `Torre, Ana de la`: nothing follows after the comma.
             return followed or (side > 0 and word not in ALSO_NAMES and any(self.sides[i] == side for i in self.names))
@@ -146,6 +149,7 @@ class _Name:
             return in_contrast and len(others) > 1
         before = [i for i in others if self.sides[i] < self.sides[number]]
         # `WONG, PA` may be a person's name and surname; before `WONG LEE, PA` the comma leaves no other reading.
+        in_contrast = in_contrast and (self.clinician or len(others) > 1)
         return in_contrast or (len(before) > 1 and not written.istitle())
 
     def _ends_its_side(self, number: int) -> bool:

@@ -87,11 +87,14 @@ class KnownNames:
         for name in self.full:
             self._by_initials.setdefault("".join(sorted((name[0].word[0], name[-1].word[0]))), name)
 
-    def parts(self, surface: str, *, usual: str) -> list[NamePart]:
-        """Return the parts of a name; `usual` is the role of one part alone of which nothing is known."""
+    def parts(self, surface: str, *, usual: str, clinician: bool = True) -> list[NamePart]:
+        """Return the parts of a name; `usual` is the role of one part alone of which nothing is known.
+
+        A name that may be a `clinician`'s has a credential where another has initials (`Smith, PA`).
+        """
         tokens = parts_of_name(_POSSESSIVE.sub("", surface))
         words = [fold(surface[start:end]) for start, end in tokens]
-        kept = kept_parts(surface, tokens)
+        kept = kept_parts(surface, tokens, clinician=clinician)
         names = [index for index, stays in enumerate(kept) if not stays]
         roles = self._roles(surface, tokens, words, names, usual)
         return [NamePart(start, end, words[index], roles.get(index, "")) for index, (start, end) in enumerate(tokens)]

@@ -46,7 +46,7 @@ class PersonNames:
         or has a title, and else a given name.
         """
         usual = FAMILY if clinician or _FORMAL.search(before) else GIVEN
-        parts = self.known.parts(surface, usual=usual)
+        parts = self.known.parts(surface, usual=usual, clinician=clinician)
         names = [part for part in parts if part.role]
         if not names:
             return None
@@ -74,7 +74,8 @@ class PersonNames:
     def identity(self, surface: str, *, before: str = "", clinician: bool = False) -> str:
         """Return what is the same for every mention of a person, as far as the patient's full names tell."""
         usual = FAMILY if clinician or _FORMAL.search(before) else GIVEN
-        names = [part for part in self.known.parts(surface, usual=usual) if part.role]
+        parts = self.known.parts(surface, usual=usual, clinician=clinician)
+        names = [part for part in parts if part.role]
         letters = self._initials(surface, names)
         full = self.known.of_initials(letters) if letters is not None else None
         words = {self._word(part) for part in (full or names) if len(part.word) > 1}

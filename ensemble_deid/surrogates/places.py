@@ -11,6 +11,7 @@ from ensemble_deid.surrogates.known import Avoided
 from ensemble_deid.surrogates.lists import DEFAULT_ORIGIN, SURNAMES, Towns, generic_words, name_lists, plain_list, towns
 
 _COUNTRY_SHORT = ("UK", "USA", "UAE", "DRC", "U.K.", "U.S.", "U.A.E.")
+_SAME_COUNTRY = {"us": "usa", "usa": "us", "gb": "uk"}
 _ZIP = re.compile(r"(\d{5})([-\s]?\d{4})?")
 _TOWN_AND_STATE = re.compile(r"(?P<town>.*?)(?P<between>,?\s+)(?P<state>[A-Z]{2}|[A-Z][a-z]+(?: [A-Z][a-z]+)?)")
 _LONGEST_CODE = 3
@@ -19,6 +20,7 @@ _SIDES = ("", "North ", "South ", "East ", "West ")
 _WORD = re.compile(r"[^\W\d_]+(?:['’.](?!s\b)[^\W\d_]+)*", re.IGNORECASE)
 _LONGEST_ACRONYM = 6
 _SMALL = ("of", "and", "the", "for", "at", "in", "de", "del", "la", "y")
+_ORDINAL_ENDING = re.compile(r"(?<=\d)(?:st|nd|rd|th)(?![^\W_])", re.IGNORECASE)
 _PLAIN_IF_SMALL = frozenset(
     "st nd rd th km block exit gate line tunnel heights roundabout turnoff cutoff shaft bend gorge jail diner off near "
     "behind between from opposite outside".split()
@@ -105,7 +107,8 @@ class Geography:
     def country(self, surface: str) -> str | None:
         """Return another country, as a short form where `surface` is one."""
         if surface.replace(".", "").isupper() and len(fold(surface)) <= _LONGEST_CODE:
-            shorts = tuple(short for short in _COUNTRY_SHORT if ("." in short) == ("." in surface))
+            others = [short for short in _COUNTRY_SHORT if fold(short) != _SAME_COUNTRY.get(fold(surface))]
+            shorts = tuple(short for short in others if ("." in short) == ("." in surface))
             return self.keyed.pick(shorts, "country", fold(surface), fits=self._fits(surface))
         values = plain_list(f"countries-{self.language}")
         value = self.keyed.pick(values, "country", fold(surface), fits=self._fits(surface))
@@ -173,6 +176,8 @@ class NamedPlaces:
         words = list(_WORD.finditer(surface))
         if not words:
             return self.codes.replace(surface, "IDNUM")
+        endings = {ending.start() for ending in _ORDINAL_ENDING.finditer(surface)}
+        words = [word for word in words if word.start() not in endings]
         only = words[0].group() if len(words) == 1 else ""
         if only.isupper() and 1 < len(only) <= _LONGEST_ACRONYM and fold(only) not in generic_words():
             return self._around(surface, [(*words[0].span(), self._acronym(only))])

@@ -114,6 +114,7 @@ class Matcher:
         people: list[Person] = []
         strings: list[tuple[str, int]] = []
         days: list[tuple[date, int]] = []
+        zips: set[str] = set()
         self._together: dict[str, int] = {}
 
         def entry(type: str, *, ordinary: bool = False) -> int:
@@ -134,6 +135,7 @@ class Matcher:
                 continue
             for form, type in kind.forms(identifier.value):
                 strings.append((form, entry(type, ordinary=form in ordinary_words())))
+                zips.update([form] if type == "ZIP" else [])
                 if form.isalpha() and (type == "CITY" or len(Words.of(identifier.value)) == 1):
                     # One word alone is found with a typing error, too.
                     people.append(Person((form,), frozenset(), entry(type)))
@@ -146,7 +148,7 @@ class Matcher:
             form: entry for form, entry in strings if form.isdecimal() and len(form) >= _LEAST_MISREAD
         }
         self._dates = DateIndex(days)
-        self._strings = StringIndex(strings)
+        self._strings = StringIndex(strings, zips=zips)
         self._entries = list(entries)
 
     def find(self, words: Words) -> Iterator[Match]:

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cache
+from itertools import combinations, groupby
+from typing import NamedTuple
 
 from ensemble_deid.deidentify.known.words import Words
-from ensemble_deid.surrogates.affixes import CREDENTIALS, KEPT_PARTS, SUFFIXES, TITLES
+from ensemble_deid.surrogates.affixes import ALSO_NAMES, CREDENTIALS, KEPT_PARTS, SUFFIXES, TITLES
 from ensemble_deid.surrogates.lists import name_lists
 from ensemble_deid.word_tables import listed_words
 
@@ -72,44 +74,96 @@ def deletions(word: str) -> list[str]:
 PARTICLES = KEPT_PARTS - SUFFIXES
 _MOST_BETWEEN = 3
 _SHORTEST_ALONE = 3
+_SHORTEST_JOINED = 5
 _MOST_SEEN = 200_000
 """So many distinct words are remembered, then forgotten together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """The folded parts of a name in order, particles such as `de` apart; `entry` is the number of the name's value."""
+    """The folded parts of a name in order, particles such as `de` apart; `entry` is the number of the name's value.
+
+    `sides` has all of its words, those before and after each comma apart.
+    """
 
     parts: tuple[str, ...] = field(repr=False)
     particles: frozenset[str] = field(repr=False)
     entry: int
+    sides: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
 
     @classmethod
     def of(cls, name: str, entry: int) -> "Person | None":
         """Return the person of a name without titles and credentials; None where no part has two letters."""
-        words = [word for word in Words.of(name).folded if not word.isdecimal()]
-        while len(words) > 1 and words[0] in TITLES:
+        words = _words_of(name)
+        while len(words) > 1 and words[0].folded in TITLES - ALSO_NAMES:
             words.pop(0)
-        while len(words) > 1 and words[-1] in CREDENTIALS | SUFFIXES and ("," in name or len(words) > 2):
+        while len(words) > 1 and _is_credential(words):
             words.pop()
-        particles = frozenset(word for word in words[:-1] if word in PARTICLES)
-        parts = tuple(dict.fromkeys(word for word in words if word not in particles))
-        return cls(parts, particles, entry) if any(len(part) > 1 for part in parts) else None
+        kept = [place for place in range(len(words)) if _is_particle(words, place)]
+        particles = frozenset(words[place].folded for place in kept)
+        parts = tuple(dict.fromkeys(word.folded for place, word in enumerate(words) if place not in kept))
+        sides = tuple(tuple(word.folded for word in side) for _, side in groupby(words, key=lambda word: word.side))
+        return cls(parts, particles, entry, sides) if any(len(part) > 1 for part in parts) else None
 
     def written_together(self) -> Iterator[str]:
         """Yield the forms without blanks: those of user names and of words without a blank between them."""
         for parts in (self.parts, [part for part in self.parts if len(part) > 1]):
             if len(parts) > 1:
                 yield from ("".join(parts), "".join([parts[-1], *parts[:-1]]))
+        for side in self.sides:
+            for first, last in combinations(range(len(side)), 2):
+                # `Van Dyke` as `Vandyke`; not `Jo Hanna H` as `Johannah`.
+                form = "".join(side[first : last + 1])
+                if len(side[last]) > 1 and len(form) >= _SHORTEST_JOINED and form not in ordinary_words():
+                    yield form
 
     def initials(self) -> tuple[list[str], list[str]]:
-        """Return the initials of all parts, and those of the first and the last."""
-        letters = [part[0] for part in self.parts if part[0].isalpha()]
+        """Return the initials of all parts, and those of the first and the last; what a comma puts first is last."""
+        spoken = dict.fromkeys(word for side in (*self.sides[1:], *self.sides[:1]) for word in side)
+        letters = [word[0] for word in spoken if word in self.parts and word not in SUFFIXES and word[0].isalpha()]
         return letters, [*letters[:1], *letters[-1:]]
 
     def written_apart(self) -> Iterator[str]:
         """Yield the parts that may be written as two words (`Mc Tavish`)."""
         yield from (part for part in self.parts if part.startswith("mc"))
+
+
+class _Word(NamedTuple):
+    """A word of a listed name: folded, as written, and the number of commas before it."""
+
+    folded: str
+    written: str
+    side: int
+
+
+def _words_of(name: str) -> list[_Word]:
+    words = Words.of(name)
+    written = [words.text[start:end] for start, end in zip(words.starts, words.ends, strict=True)]
+    sides = [words.text.count(",", 0, start) for start in words.starts]
+    return [word for word in map(_Word, words.folded, written, sides) if not word.folded.isdecimal()]
+
+
+def _is_credential(words: Sequence[_Word]) -> bool:
+    """Whether the last word is a credential or suffix; one that may be a name (`Vance, JD`, `KIM DO`) only if clear."""
+    *others, last = words
+    if last.folded not in CREDENTIALS | SUFFIXES or not (last.side or len(others) > 1):
+        return False
+    if last.folded not in ALSO_NAMES:
+        return True
+    alone = last.side > others[-1].side
+    in_contrast = not all(word.written.isupper() for word in others)
+    return len(others) > 1 and last.written.isupper() and (alone or in_contrast)
+
+
+def _is_particle(words: Sequence[_Word], place: int) -> bool:
+    """Whether a word belongs to the next one: not before a comma or an initial, nor as a given name (`Van Johnson`)."""
+    word, after = words[place], words[min(place + 1, len(words) - 1)]
+    if after is word or word.folded not in PARTICLES or word.side != after.side or len(after.folded) == 1:
+        return False
+    is_first = place == 0 or words[place - 1].side != word.side
+    begins_given = is_first and (word.side > 0 or words[-1].side == 0)
+    small = word.written.islower() and not all(other.written.islower() for other in words)
+    return small or not begins_given or (word.folded not in ALSO_NAMES and after.folded in PARTICLES)
 
 
 class Certainty(IntEnum):
@@ -266,4 +320,4 @@ class NameIndex:
 
     @staticmethod
     def _is_rare(word: str) -> bool:
-        return word not in ordinary_words()
+        return word not in ordinary_words() and word not in PARTICLES

@@ -4,7 +4,7 @@ import csv
 import hashlib
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from ensemble_deid.errors import CorpusError
 # Values that are found whatever stands between their parts: numbers, addresses, e-mail addresses, names of places.
 
 _HEAD = 4
-_LONG_NUMBER, _PLAIN_NUMBER = 7, 5
+_LONG_NUMBER, _PLAIN_NUMBER, _PLUS_FOUR = 7, 5, 4
 _DIGIT_BEFORE = re.compile(r"\d[.,/-]\Z")
 _DIGIT_AFTER = re.compile(r"[.,/-]\d")
 
@@ -24,10 +24,12 @@ class StringIndex:
     """An index of values by their letters and digits (`compacted`), each with the number of its entry.
 
     Values are found at word bounds, with or without separators: 555-0100, (555) 0100, 5550100. Lookup time depends on
-    how many lengths the values have, not on how many values there are.
+    how many lengths the values have, not on how many values there are. Those in `zips` may have four digits more behind
+    a hyphen (`62704-1234`).
     """
 
-    def __init__(self, values: Iterable[tuple[str, int]]) -> None:
+    def __init__(self, values: Iterable[tuple[str, int]], *, zips: Collection[str] = ()) -> None:
+        self._zips = frozenset(zips)
         self._entries: dict[str, int] = {}
         lengths: dict[str, set[int]] = {}
         for value, entry in values:
@@ -54,13 +56,19 @@ class StringIndex:
         compact = words.compact
         for size in self._heads:
             for length in self._lengths.get(compact[place : place + size], ()):
-                entry = self._entries.get(compact[place : place + length])
-                if entry is None:
-                    continue
+                value = compact[place : place + length]
                 last = words.word_ending_at.get(place + length)
-                if last is not None and _is_one_value(words, first, last, compact[place : place + length]):
-                    return last, entry
+                if value not in self._entries or last is None:
+                    continue
+                last += value in self._zips and _has_four_more(words, last)
+                if _is_one_value(words, first, last, value):
+                    return last, self._entries[value]
         return None
+
+
+def _has_four_more(words: Words, last: int) -> bool:
+    after = words.folded[last + 1] if last + 1 < len(words) else ""
+    return after.isdecimal() and len(after) == _PLUS_FOUR and words.gap(last) == "-"
 
 
 def _is_one_value(words: Words, first: int, last: int, value: str) -> bool:

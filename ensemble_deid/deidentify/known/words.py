@@ -13,6 +13,7 @@ from ensemble_deid.note.reading import Reading, read
 _WORD = re.compile(r"[^\W\d_]+(?:['’`][^\W\d_]+)*|\d+")
 _POSSESSIVE = re.compile(r"['’`]s\Z")
 _APOSTROPHES = str.maketrans("", "", "'’`")
+_STROKES = str.maketrans("đðłøħŧı", "ddlohti")
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 _WIDEST_GAP = 3
 _LETTERS_AND_DIGITS = [
@@ -131,5 +132,13 @@ def _plain(text: str) -> tuple[str, Sequence[int]]:
 
 @lru_cache(maxsize=10_000)
 def _folded(character: str) -> str:
-    """Return a character without case and accents: nothing for an accent, several for `ß`, `o` for the Cyrillic one."""
-    return fold_string(look_alikes().get(ord(character), character) if character.isalpha() else character)
+    """Return a character without case, accents and strokes: nothing for an accent, several for `ß`.
+
+    It is the Latin letter that it looks like in either case, `h` for the Cyrillic `Н` and `н`: else a word in capitals
+    would be another one.
+    """
+    folded = fold_string(character).translate(_STROKES)
+    if len(folded) != 1 or folded.isascii() or not character.isalpha():
+        return folded
+    found = (look_alikes().get(ord(form)) for form in (folded.upper(), folded, character) if len(form) == 1)
+    return fold_string(next(filter(None, found), folded))
