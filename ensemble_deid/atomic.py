@@ -86,7 +86,7 @@ def folder_atomically(place: Path) -> Iterator[Path]:
             while fcntl is not None and (lock := _locked(folder, os.O_RDONLY)) < 0:
                 folder = _unfinished_name(place.parent)
                 folder.mkdir(mode=0o700)
-        yield folder
+            yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         _unlock(lock)

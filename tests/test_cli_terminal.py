@@ -154,10 +154,10 @@ def test_closed_streams_end_no_command(tiny_model: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_an_error_of_standard_output_names_no_file(tiny_model: Path) -> None:
+def test_an_error_of_standard_output_names_it(tiny_model: Path) -> None:
     command = f"echo Seen. | {sys.executable} -m ensemble_deid deidentify {tiny_model} - --quiet > /dev/full"
     full = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
-    assert (full.returncode, full.stderr) == (2, "ensemble-deid: No space left on device\n")
+    assert (full.returncode, full.stderr) == (2, "ensemble-deid: <stdout>: No space left on device\n")
 
 
 def test_a_reader_that_goes_away_is_no_fault() -> None:

@@ -298,8 +298,12 @@ def _copy_out(job: _Job, places: RunPlaces, out: Path) -> None:
     # Nothing was written for the only note of a file where it was withheld.
     if job.out is not None and not isinstance(job.out, str | Path) and out.is_file():
         with out.open("rb") as stream:
-            shutil.copyfileobj(stream, job.out)
-        job.out.flush()
+            try:
+                shutil.copyfileobj(stream, job.out)
+                job.out.flush()
+            except OSError as error:
+                # It is the stream that fails, not the private folder, which would be named.
+                raise OSError(error.errno, error.strerror, str(getattr(job.out, "name", "the output"))) from None
 
 
 def _run(job: _Job, places: RunPlaces, source: NoteSource, out: Path, model: Deidentifier, options: RunOptions) -> Run:
