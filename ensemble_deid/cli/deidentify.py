@@ -100,11 +100,14 @@ def run_deidentify(options: argparse.Namespace) -> int:
     # Nearly all objects stay in use: with Python's default threshold, collecting garbage takes 4% of a one-note run.
     gc.set_threshold(50_000)
     from ensemble_deid.deidentify.job import deidentify_files, deidentify_table
+    from ensemble_deid.deidentify.sources import places_written
 
     standard = _check(options)
     tell = warn if standard else say
     reading = reading_of(options)
-    call = deidentify_files if reading.kind_of(options.input) == "files" else deidentify_table
+    written = () if options.out is None else places_written(options.out, options.run_folder)
+    kind = reading.kind_of(options.input, leave_out=written)
+    call = deidentify_files if kind == "files" else deidentify_table
     sys.stdout.flush()
     with progress_bar(quiet=options.quiet) as show:
         summary = call(

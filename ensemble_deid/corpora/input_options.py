@@ -1,7 +1,9 @@
 """How the notes of a run are read: the forms that they can have, and the options of reading them."""
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -87,33 +89,53 @@ class InputOptions:
     def named(self) -> Columns:
         return self.columns or Columns()
 
-    def kind_of(self, given: str | Path) -> str:
-        """Return the format that is named, or that the input's name tells; `files` where each note is a file."""
+    def kind_of(self, given: str | Path, *, leave_out: Sequence[Path] = ()) -> str:
+        """Return the format that is named, or that the input's name tells; `files` where each note is a file.
+
+        The places of `leave_out`, which a run writes to, tell nothing of its input.
+        """
         if self.format is not None:
             return "files" if self.format in _FILES else self.format
         if "://" in str(given):
             return "sql"
         path = Path(given)
         if self.record_map is not None and self.record_map.xml:
-            found = _inside(path, nested=self.recursive) if path.is_dir() else [path]
+            found = _inside(path, nested=self.recursive, leave_out=leave_out) if path.is_dir() else [path]
             if any(file.suffix.lower() == ".xml" for file in found):
                 return "xml"
         if path.is_dir():
-            return next(iter(_kinds(path, nested=self.recursive)), "files")
+            return next(iter(_kinds(path, nested=self.recursive, leave_out=leave_out)), "files")
         return table_kind(path) or "files"
 
 
-def _inside(folder: Path, *, nested: bool) -> Iterable[Path]:
-    return folder.rglob("*") if nested else folder.iterdir()
+def folders_read(root: Path, *, leave_out: Sequence[Path]) -> Iterator[tuple[Path, list[Path]]]:
+    """Yield `root` and each folder below it, with what else lies in it: files, and linked folders, which are not read.
+
+    Hidden names are skipped, and the places of `leave_out`, which a run writes to. Raises CorpusError for a folder that
+    cannot be read.
+    """
+    skipped = {path.resolve() for path in leave_out}
+
+    def unreadable(error: OSError) -> None:
+        raise CorpusError(f"{error.filename}: the folder cannot be read: {error.strerror}") from None
+
+    for name, folders, files in os.walk(root, onerror=unreadable):
+        here = Path(name)
+        shown = (here / f for f in sorted(folders) if not f.startswith("."))
+        below = [folder for folder in shown if folder.resolve() not in skipped]
+        linked = [folder for folder in below if folder.is_symlink()]
+        folders[:] = [folder.name for folder in below if folder not in linked]
+        yield here, [*linked, *(here / file for file in sorted(files) if not file.startswith("."))]
 
 
-def _kinds(folder: Path, *, nested: bool) -> list[str]:
+def _inside(folder: Path, *, nested: bool, leave_out: Sequence[Path]) -> list[Path]:
+    found = folders_read(folder, leave_out=leave_out)
+    return [entry for _, entries in (found if nested else islice(found, 1)) for entry in entries]
+
+
+def _kinds(folder: Path, *, nested: bool, leave_out: Sequence[Path]) -> list[str]:
     """Return the format of a folder's tables; nothing where it has none, or also notes in files."""
-    try:
-        files = list(_inside(folder, nested=nested))
-    except OSError:
-        # Whoever reads the folder says what is wrong.
-        return []
+    files = _inside(folder, nested=nested, leave_out=leave_out)
     kinds = sorted({kind for file in files if (kind := table_kind(file)) is not None})
     if len(kinds) > 1 or (kinds and any(file.suffix.lower() in (".txt", ".xml", ".ann") for file in files)):
         raise CorpusError(f"{folder}: holds notes of several kinds; name the one that is meant with --input-format")

@@ -1,17 +1,17 @@
 """A file for each note: read in any format of corpora, written as plain text under the same names."""
 
 import hashlib
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
 from ensemble_deid.atomic import open_atomically, write_bytes_atomically
 from ensemble_deid.corpora.edits import edited
 from ensemble_deid.corpora.formats import format_named
-from ensemble_deid.corpora.read import SUFFIXES, Location, iterate_notes, locate_corpus
+from ensemble_deid.corpora.input_options import folders_read
+from ensemble_deid.corpora.read import Location, iterate_notes, locate_corpus
 from ensemble_deid.corpora.records import NewRecord, OnOutput, Record
 from ensemble_deid.corpora.write import corpus_file, remove_document, remove_written, write_document
 from ensemble_deid.errors import CorpusError
@@ -91,24 +91,20 @@ def is_single(out: Path, source: NoteFiles) -> bool:
 
 
 def nested_locations(root: Path, *, format: str | None, leave_out: Sequence[Path]) -> list[tuple[Path, Location]]:
-    """Return each folder with notes in or below `root`, relative to it. CorpusError for none, or unreadable ones."""
+    """Return each folder in or below `root`, relative to it, that has notes or anything else to tell of.
+
+    Linked folders are not read, but known. Raises CorpusError where no folder may hold a note, or one cannot be read.
+    """
     found: list[tuple[Path, Location]] = []
-    skipped = {path.resolve() for path in leave_out}
-
-    def unreadable(error: OSError) -> None:
-        raise CorpusError(f"{error.filename}: the folder cannot be read: {error.strerror}") from None
-
-    for name, folders, files in os.walk(root, onerror=unreadable):
-        here = Path(name)
-        folders[:] = sorted(f for f in folders if not f.startswith(".") and (here / f).resolve() not in skipped)
-        if not any(Path(file).suffix.lower() in SUFFIXES for file in files) and not (here == root and not folders):
-            continue
-        location = locate_corpus(here, format=format)
-        for folder in location.folders:
-            if not folder.is_symlink():
-                location = location.without(folder)
-        found.append((here.relative_to(root), location))
-    if not found:
+    for here, entries in folders_read(root, leave_out=leave_out):
+        location = locate_corpus(here, format=format, may_be_empty=True)
+        # The folders that are read themselves are no entries.
+        unreadable = {entry: what for entry, what in location.unreadable.items() if entry in entries}
+        linked = tuple(folder for folder in location.folders if folder in entries)
+        location = replace(location, folders=linked, unreadable=unreadable)
+        if location.files or location.folders or location.unreadable or location.remarks:
+            found.append((here.relative_to(root), location))
+    if not any(location.files or location.folders or location.unreadable for _, location in found):
         raise CorpusError(f"{root}: the corpus is empty: no folder in it has notes")
     return found
 

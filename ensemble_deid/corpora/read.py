@@ -60,11 +60,12 @@ class Location:
         return replace(self, folders=tuple(other for other in self.folders if other.resolve() != folder.resolve()))
 
 
-def locate_corpus(path: Path | str, *, format: str | None = None) -> Location:
+def locate_corpus(path: Path | str, *, format: str | None = None, may_be_empty: bool = False) -> Location:
     """Find the note files of `path`: a folder's own files, one file, or a split such as `demo:dev` (`demo`: train).
 
-    Raises CorpusError if there is nothing to read, if a folder has notes in several formats and none is named, or if
-    the split does not exist.
+    A folder that `may_be_empty` is also located without note files, with what else lies in it. Raises CorpusError if
+    there is nothing to read, if a folder has notes in several formats and none is named, or if the split does not
+    exist.
     """
     wanted = None if format is None else format_named(format)
     source = _demo_folder(path) or Path(path)
@@ -84,6 +85,9 @@ def locate_corpus(path: Path | str, *, format: str | None = None) -> Location:
     unreadable = {entry: what for entry in entries if (what := _unreadable(entry))}
     folders = tuple(entry for entry in entries if entry not in unreadable and entry.is_dir())
     names = [entry for entry in entries if entry not in unreadable and entry not in folders]
+    if may_be_empty and not _note_suffixes(names) & (set(SUFFIXES) if wanted is None else {wanted.suffix}):
+        remarks = _remarks(source, names, ())
+        return Location(source, (), wanted or FORMATS["plain"], remarks, folders=folders, unreadable=unreadable)
     if unreadable and not names:
         first, what = next(iter(unreadable.items()))
         raise CorpusError(f"{first}: is {what}")
@@ -91,14 +95,19 @@ def locate_corpus(path: Path | str, *, format: str | None = None) -> Location:
     files = tuple(entry for entry in names if entry.suffix.lower() == found.suffix)
     if not files and not unreadable:
         raise CorpusError(_nothing_there(source, found.suffix))
-    remarks = _remarks(source, names, found)
+    beside = (TYPE_SYSTEM,) if found.name == "cas" else ()
+    remarks = _remarks(source, [entry for entry in names if entry.name not in beside], found.suffixes)
     return Location(source, files, format=found, remarks=remarks, folders=folders, unreadable=unreadable)
 
 
 def _unreadable(entry: Path) -> str:
-    """Return why nothing can be read from what has this name, without opening it; nothing for a file or a folder."""
     if not is_printable(entry.name):
         return "something whose name has characters that cannot be shown: rename it"
+    return no_file(entry)
+
+
+def no_file(entry: Path) -> str:
+    """Return why nothing can be read from what has this name, without opening it; nothing for a file or a folder."""
     try:
         mode = entry.stat().st_mode
     except OSError as error:
@@ -117,9 +126,13 @@ def _demo_folder(path: Path | str) -> Path | None:
     return data_directory() / "demo" / (split or "train")
 
 
+def _note_suffixes(names: Sequence[Path]) -> set[str]:
+    return {entry.suffix.lower() for entry in names if entry.name != TYPE_SYSTEM and entry.is_file()} & set(SUFFIXES)
+
+
 def _recognise(source: Path, names: Sequence[Path]) -> Format:
     names = [entry for entry in names if entry.name != TYPE_SYSTEM]
-    suffixes = {entry.suffix.lower() for entry in names if entry.is_file()} & set(SUFFIXES)
+    suffixes = _note_suffixes(names)
     if len(suffixes) > 1:
         # Other files beside notes, such as print-outs, are reported and not read.
         suffixes -= {".pdf", ".rtf"}
@@ -185,9 +198,8 @@ def _has_notes(folder: Path) -> bool:
         return False
 
 
-def _remarks(source: Path, names: Sequence[Path], found: Format) -> tuple[str, ...]:
-    beside = TYPE_SYSTEM if found.name == "cas" else None
-    others = [entry.name for entry in names if entry.suffix.lower() not in found.suffixes and entry.name != beside]
+def _remarks(source: Path, names: Sequence[Path], suffixes: Sequence[str]) -> tuple[str, ...]:
+    others = [entry.name for entry in names if entry.suffix.lower() not in suffixes]
     if not others:
         return ()
     shown = ", ".join(others[:_NAMED]) + (", ..." if len(others) > _NAMED else "")

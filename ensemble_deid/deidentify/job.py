@@ -33,6 +33,7 @@ from ensemble_deid.deidentify.sources import (
     locked_table,
     note_source,
     places_of,
+    places_written,
     written_to,
 )
 from ensemble_deid.deidentify.summary import RunSummary, read_summary, write_summary
@@ -98,6 +99,12 @@ class _Job:
         if named.get("against") is not None and named.get("summary") is None:
             raise ConfigError("against: goes with summary")
         return cls(source=source, out=out, model=model, choices=rest, **named)
+
+    @property
+    def kind(self) -> str:
+        """The form of the input, which is no stream."""
+        written = places_written(Path(self.out), self.run) if isinstance(self.out, str | Path) else ()
+        return self.input.kind_of(str(self.source), leave_out=written)
 
     @property
     def read(self) -> Sequence[Path | None]:
@@ -166,7 +173,7 @@ def deidentify_table(
     if not isinstance(source, str | Path):
         if job.input.format is None:
             raise ConfigError("a stream has no name that tells its format: name it")
-    elif job.input.kind_of(source) == "files":
+    elif job.kind == "files":
         raise ConfigError(f"{source}: a file or folder of notes, not a table: use deidentify_files")
     return _deidentify(job)
 
@@ -189,7 +196,7 @@ def deidentify_files(
     'Date: '
     """
     job = _Job.of(source, out, model, choices)
-    if isinstance(source, str | Path) and job.input.kind_of(source) != "files":
+    if isinstance(source, str | Path) and job.kind != "files":
         raise ConfigError(f"{source}: a table, not a file or folder of notes: use deidentify_table")
     return _deidentify(job)
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ensemble_deid.atomic import LOCK, check_writable, folder_atomically, remove_stale
+from ensemble_deid.corpora.checks import printable
 from ensemble_deid.corpora.compressed import plain_name
 from ensemble_deid.corpora.formats import FORMATS
-from ensemble_deid.corpora.input_options import InputOptions, table_kind
+from ensemble_deid.corpora.input_options import InputOptions, folders_read, table_kind
 from ensemble_deid.corpora.note_files import NoteFiles, is_single, nested_locations
-from ensemble_deid.corpora.read import locate_corpus
+from ensemble_deid.corpora.read import locate_corpus, no_file
 from ensemble_deid.corpora.record_map import FieldKind, FieldRule
 from ensemble_deid.corpora.records import CountedByReading, NoteSource, OnOutput, Record, Writer, digest_of
 from ensemble_deid.corpora.tables.arrow import ArrowTable
@@ -43,7 +44,7 @@ FileOrStream = str | Path | BinaryIO
 
 def note_source(given: str | Path, options: InputOptions, *, leave_out: Sequence[Path]) -> NoteSource:
     """Return the source of the notes in a file, folder or database. Raises CorpusError and ConfigError."""
-    format, path = options.kind_of(given), Path(given)
+    format, path = options.kind_of(given, leave_out=leave_out), Path(given)
     if (format == "sql") != (options.query is not None and options.table_out is not None):
         raise ConfigError("a database needs --query and --table-out, and nothing else can use them")
     if format == "files" and (options.record_map is not None or options.rules):
@@ -145,15 +146,17 @@ def _columns(options: InputOptions, format: str, table: str) -> Columns:
 
 
 def _files(folder: Path, format: str, *, nested: bool, leave_out: Sequence[Path]) -> tuple[list[Path], list[str]]:
-    """Return a folder's tables and remarks on other files. CorpusError for none, or nested ones without `nested`."""
-    skipped = [path.resolve() for path in leave_out if not folder.resolve().is_relative_to(path.resolve())]
-    files = [
-        path
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-        and not any(path.resolve().is_relative_to(other) for other in skipped)
-    ]
+    """Return a folder's tables and remarks on other files.
+
+    Raises CorpusError for none, for nested ones without `nested`, and for what cannot be read and may hold some.
+    """
+    files: list[Path] = []
+    for here, entries in folders_read(folder, leave_out=leave_out):
+        files += entries
+        for entry in entries if nested or here == folder else ():
+            if what := "a linked folder, which is not read" if entry.is_dir() else no_file(entry):
+                raise CorpusError(f"{printable(str(entry))}: is {what}")
+    files.sort()
     found = [path for path in files if (table_kind(path) or path.suffix.lower()[1:]) == format]
     if not nested:
         deeper = next((path for path in found if path.parent != folder), None)
@@ -305,10 +308,15 @@ def places_of(
                 shutil.copyfileobj(given, stream)
             given = own / f"standard-input{suffix}"
         if isinstance(out, str | Path):
-            yield RunPlaces(given, Path(out), run or place_beside(Path(out), ".run"), standard=False)
+            yield RunPlaces(given, *places_written(Path(out), run), standard=False)
         else:
             suffix = ".txt" if options.kind_of(given) == "files" else Path(given).suffix
             yield RunPlaces(given, own / f"out{suffix}", run or own / "run", standard=out is not None)
+
+
+def places_written(out: Path, run: Path | None) -> tuple[Path, Path]:
+    """Return the place of the output, and of the run's folder."""
+    return out, run or place_beside(out, ".run")
 
 
 def place_beside(out: Path, end: str) -> Path:
