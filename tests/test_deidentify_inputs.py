@@ -11,6 +11,8 @@ from project_notes import model_of
 
 from ensemble_deid import deidentify_files
 from ensemble_deid.corpora.input_options import InputOptions
+from ensemble_deid.deidentify.project.night import Project
+from ensemble_deid.deidentify.project.store import Store
 from ensemble_deid.deidentify.run import Run
 from ensemble_deid.errors import CorpusError
 
@@ -116,3 +118,13 @@ def test_a_tree_without_notes_is_empty(tmp_path: Path, names: tuple[str, ...]) -
         write(tmp_path / "in" / name)
     with pytest.raises(CorpusError, match="in: the corpus is empty"):
         deidentify(tmp_path / "in", tmp_path / "out", input=NESTED)
+
+
+def test_notes_whose_names_cannot_be_written_are_told_by_them(tmp_path: Path) -> None:
+    names = ["n" * 241, "a\\b"]
+    for name in ("good", *names):
+        write(tmp_path / "in" / f"{name}.txt")
+    within = Project(store=Store.create(tmp_path / "project", KEY))
+    summary = deidentify(tmp_path / "in", tmp_path / "out", within=within, key=KEY)
+    assert (summary.written, len(summary.withheld)) == (1, 2)
+    assert sorted(places(tmp_path / "out.run")) == sorted(names)

@@ -292,6 +292,7 @@ def iterate_notes(
             if file_names:
                 check_file_name(outcome.document.id, outcome.place)
         except CorpusError as error:
+            error.note = name
             yield error
         else:
             yield outcome.document
