@@ -9,12 +9,11 @@ import pytest
 from made_keys import KEY
 from project_notes import model_of
 
-from ensemble_deid import deidentify_files
+from ensemble_deid import CorpusError, deidentify_files, deidentify_table
 from ensemble_deid.corpora.input_options import InputOptions
 from ensemble_deid.deidentify.project.night import Project
 from ensemble_deid.deidentify.project.store import Store
 from ensemble_deid.deidentify.run import Run
-from ensemble_deid.errors import CorpusError
 
 NOTE = "Seen on 03/04/2019."
 NESTED = InputOptions(recursive=True)
@@ -62,8 +61,6 @@ def test_what_lies_in_a_folder_without_notes_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("recursive", [False, True])
 @pytest.mark.parametrize("kind", ["a linked folder", "a link to nothing", "a pipe"])
 def test_tables_that_cannot_be_read_are_refused(tmp_path: Path, kind: str, recursive: bool) -> None:
-    from ensemble_deid import deidentify_table
-
     folder, other = write(tmp_path / "in" / "a.csv", f"text\n{NOTE}\n").parent, write(tmp_path / "x" / "b.csv").parent
     if kind == "a pipe":
         os.mkfifo(folder / "x.csv")
@@ -128,3 +125,9 @@ def test_notes_whose_names_cannot_be_written_are_told_by_them(tmp_path: Path) ->
     summary = deidentify(tmp_path / "in", tmp_path / "out", within=within, key=KEY)
     assert (summary.written, len(summary.withheld)) == (1, 2)
     assert sorted(places(tmp_path / "out.run")) == sorted(names)
+
+
+def test_a_blank_line_of_one_column_stays_blank(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.csv", f'text\n{NOTE}\n\n""\n{NOTE}\n')
+    assert deidentify_table(source, tmp_path / "out.csv", model_of([]), accept_unfit=True).written == 2
+    assert (tmp_path / "out.csv").read_text(encoding="utf-8") == source.read_text(encoding="utf-8")

@@ -58,10 +58,10 @@ class DelimitedTable(CountedByReading):
             self.columns.check(names, str(self.path))
             at = {name: names.index(name) for name in self.columns.treated}
             for number, row in enumerate(rows, start=1):
+                if row.fields == [""]:
+                    yield Record(f"row {number}", blank=True, raw=(row, at))
+                    continue
                 if len(row.fields) != len(names):
-                    if row.fields == [""]:
-                        yield Record(f"row {number}", blank=True, raw=(row, at))
-                        continue
                     raise CorpusError(
                         f"{self.path}: row {number} below the header has {len(row.fields)} fields, not {len(names)}"
                     )
