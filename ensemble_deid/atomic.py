@@ -46,20 +46,20 @@ def open_atomically(path: Path) -> Iterator[BinaryIO]:
 @contextmanager
 def _beside(path: Path) -> Iterator[tuple[BinaryIO, Path]]:
     """Open the unfinished file that is to become `path`. Raises OSError, which names `path`."""
-    with _naming(path):
+    with naming(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with _unfinished_file(path.parent) as opened:
             yield opened
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Let an OSError name the file that was to be written, not the unfinished one."""
+def naming(place: Path | str) -> Iterator[None]:
+    """Let an OSError name the place that was to be written to, where it names none or an unfinished file."""
     try:
         yield
     except OSError as error:
         if error.errno is not None and _is_ours(error.filename):
-            raise OSError(error.errno, error.strerror, str(path)) from None
+            raise OSError(error.errno, error.strerror, str(place)) from None
         raise
 
 
@@ -80,7 +80,7 @@ def folder_atomically(place: Path) -> Iterator[Path]:
     """Give an empty folder beside `place`, for the caller to move there; it is gone when the block ends."""
     folder, lock = _unfinished_name(place.parent), -1
     try:
-        with _naming(place):
+        with naming(place):
             place.parent.mkdir(parents=True, exist_ok=True)
             folder.mkdir(mode=0o700)
             while fcntl is not None and (lock := _locked(folder, os.O_RDONLY)) < 0:
@@ -107,7 +107,7 @@ def write_files_atomically(contents: Mapping[Path, bytes]) -> None:
         moved = False
         try:
             for path, temporary in unfinished.items():
-                with _naming(path):
+                with naming(path):
                     temporary.replace(path)
                 moved = True
         except BaseException:

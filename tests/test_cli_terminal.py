@@ -151,6 +151,13 @@ def test_closed_streams_end_no_command(tiny_model: Path, tmp_path: Path) -> None
         ["sh", "-c", f"echo Seen. | {command.rpartition(' ')[0]} - >&-"], capture_output=True, text=True, check=False
     )
     assert (lost.returncode, lost.stderr) == (2, "ensemble-deid: standard output is closed: name --out\n")
+    unread = subprocess.run(
+        ["sh", "-c", f"{command.rpartition(' ')[0]} - --out {tmp_path / 'p.txt'} <&-"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (unread.returncode, unread.stderr) == (2, "ensemble-deid: standard input is closed\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")

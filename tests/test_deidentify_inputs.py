@@ -1,5 +1,6 @@
 """What `deidentify` reads in a folder or from a stream: nothing is left out in silence, or called by a wrong name."""
 
+import io
 import json
 import os
 from pathlib import Path
@@ -131,3 +132,14 @@ def test_a_blank_line_of_one_column_stays_blank(tmp_path: Path) -> None:
     source = write(tmp_path / "in.csv", f'text\n{NOTE}\n\n""\n{NOTE}\n')
     assert deidentify_table(source, tmp_path / "out.csv", model_of([]), accept_unfit=True).written == 2
     assert (tmp_path / "out.csv").read_text(encoding="utf-8") == source.read_text(encoding="utf-8")
+
+
+def test_the_private_folder_of_a_stream_is_in_no_message(tmp_path: Path) -> None:
+    reason = "standard-input.txt: byte 7 is not UTF-8 (unexpected end of data); convert the file first"
+    for name in ("1", "2"):
+        stream, out = io.BytesIO(b"Mr. Jos\xe9"), io.BytesIO()
+        summary = deidentify_files(stream, out, model_of([]), run=tmp_path / name, accept_unfit=True)
+        assert summary.withheld == (reason,)
+    assert (tmp_path / "1" / "failed.jsonl").read_bytes() == (tmp_path / "2" / "failed.jsonl").read_bytes()
+    with pytest.raises(CorpusError, match=r"^standard-input\.csv:1: "):
+        deidentify_table(io.BytesIO(b"Mr. Jos\xe9"), io.BytesIO(), model_of([]), input=InputOptions(format="csv"))

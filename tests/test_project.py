@@ -17,6 +17,7 @@ from project_notes import made_notes, model_of, write_notes
 
 from ensemble_deid import Columns, Deidentifier, RunSummary, deidentify_files, deidentify_table
 from ensemble_deid.cli.main import main
+from ensemble_deid.corpora.input_options import InputOptions
 from ensemble_deid.deidentify.options import RunChoices
 from ensemble_deid.deidentify.project.night import CORRECTIONS, UNCHANGED, Project
 from ensemble_deid.deidentify.project.store import Store
@@ -349,8 +350,12 @@ def test_a_table_and_a_folder_have_the_new_notes_alone(tmp_path: Path) -> None:
         summary = deidentify_files(tmp_path / "in", tmp_path / "out", run=tmp_path / f"{number}.run", **choices)
         assert summary.written == 1
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["1.txt", "2.txt"]
-    with pytest.raises(ConfigError, match="standard input has no id"):
+    with pytest.raises(CorpusError, match="standard-input: has no id"):
         deidentify_files(io.BytesIO(b"A note."), tmp_path / "s.txt", **choices)
+    message = b"MSH|^~\\&|A|B|C|D|20710102||ORU^R01|1|P|2.5\rOBX|1|TX|N||Seen.\r"
+    given = InputOptions(format="hl7", keep_fields=True)
+    with pytest.raises(CorpusError, match="message: has no id"):
+        deidentify_table(io.BytesIO(message), tmp_path / "s.hl7", input=given, **choices)
     with pytest.raises(ConfigError, match="name another --out, or --run"):
         deidentify_files(tmp_path / "in", tmp_path / "out", run=tmp_path / "1.run", **choices)
 

@@ -1,9 +1,8 @@
 """Two runs never write into one place: a lock on the output and on the run's folder, by real processes."""
 
-import errno
-import io
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import tiny_stack
 from ensemble_deid.atomic import exclusive
 from ensemble_deid.cli.main import main
 from ensemble_deid.deidentify.manifest import verify_run
-from ensemble_deid.deidentify.offsets import Found, OffsetFile, OffsetWriter
+from ensemble_deid.deidentify.offsets import Found, OffsetFile
 from ensemble_deid.errors import ConfigError, CorpusError
 
 _HOLD = """
@@ -131,15 +130,14 @@ def test_a_second_run_into_one_output_is_refused_and_the_first_is_whole(
 
 
 def test_an_error_names_the_file_of_offsets(tmp_path: Path) -> None:
-    class Full(io.BytesIO):
-        name = str(tmp_path / "offsets.jsonl")
-
-        def write(self, _: object) -> int:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with pytest.raises(OSError, match="No space left") as raised:
-        OffsetWriter(Full()).add([])
-    assert raised.value.filename == Full.name
+    path, (soft, hard) = tmp_path / "offsets.jsonl", resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(OSError, match="too large") as raised, OffsetFile(path, {}).appending() as file:
+            file.add([Found("00000000")] * 100)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert raised.value.filename == str(path)
 
 
 def test_offsets_of_another_run_are_never_read(tmp_path: Path) -> None:

@@ -143,6 +143,8 @@ def _check(options: argparse.Namespace) -> bool:
     standard = options.out is None and options.table_out is None
     if standard and getattr(sys.stdout, "name", None) == os.devnull:
         raise ConfigError("standard output is closed: name --out")
+    if options.input == STANDARD and sys.stdin is None:
+        raise ConfigError("standard input is closed")
     if options.resume and options.out is None and options.run_folder is None:
         raise ConfigError("--resume without --out needs --run")
     return standard

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ensemble_deid.atomic import exclusive, open_atomically
+from ensemble_deid.atomic import exclusive, naming, open_atomically
 from ensemble_deid.corpora.input_options import InputOptions
 from ensemble_deid.corpora.record_map import RecordMap
 from ensemble_deid.corpora.records import NoteSource
@@ -202,7 +202,7 @@ def deidentify_files(
 
 
 def _deidentify(job: _Job) -> RunSummary:
-    if job.out is None and not (isinstance(job.source, str | Path) and job.input.kind_of(job.source) == "sql"):
+    if job.out is None and not (isinstance(job.source, str | Path) and job.kind == "sql"):
         raise ConfigError("out: name a file, a folder or a stream; None is for a database")
     with places_of(job.source, job.out, job.run, job.input) as places:
         source = note_source(places.input, job.input, leave_out=[places.out, places.run])
@@ -246,13 +246,12 @@ def _night(
         raise ConfigError("a night belongs to a project")
     if places.standard:
         raise ConfigError("a project must know where its outputs are: name --out")
-    if source.format == "files" and not isinstance(job.source, str | Path):
-        raise ConfigError("a note from standard input has no id, by which a project could know it: name its file")
     options = job.within.options(options)
     run = _run(job, places, source, out, model=model, options=options)
     night = Night(
         project=job.within,
         source=source,
+        streamed=not isinstance(job.source, str | Path),
         place=f"table {source.table_out}" if isinstance(source, SqlQuery) else str(out.resolve()),
         model="" if model.source is None else model.source.checksum,
         options=options,
@@ -291,7 +290,7 @@ def _done(run: Run, *, resume: bool) -> RunSummary:
         counts=dict(sorted(run.counts.items())),
         labels=dict(sorted(run.labels.items())),
         words=run.words,
-        warnings=tuple(run.source.warnings()),
+        warnings=tuple(map(run.shown, run.source.warnings())),
         head=run.head,
         model=run.model,
         options=run.options,
@@ -304,13 +303,10 @@ def _copy_out(job: _Job, places: RunPlaces, out: Path) -> None:
             shutil.copyfileobj(stream, copy)
     # Nothing was written for the only note of a file where it was withheld.
     if job.out is not None and not isinstance(job.out, str | Path) and out.is_file():
-        with out.open("rb") as stream:
-            try:
-                shutil.copyfileobj(stream, job.out)
-                job.out.flush()
-            except OSError as error:
-                # It is the stream that fails, not the private folder, which would be named.
-                raise OSError(error.errno, error.strerror, str(getattr(job.out, "name", "the output"))) from None
+        # It is the stream that fails, not the private folder, which would be named.
+        with naming(getattr(job.out, "name", "the output")), out.open("rb") as stream:
+            shutil.copyfileobj(stream, job.out)
+            job.out.flush()
 
 
 def _run(job: _Job, places: RunPlaces, source: NoteSource, out: Path, model: Deidentifier, options: RunOptions) -> Run:
@@ -344,6 +340,7 @@ def _run(job: _Job, places: RunPlaces, source: NoteSource, out: Path, model: Dei
         settings=settings,
         finding=finding,
         standard=places.standard,
+        shown=places.shown,
         compare=job.compare,
         report=job.report,
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ensemble_deid.atomic import write_new_private_file
+from ensemble_deid.atomic import naming, write_new_private_file
 from ensemble_deid.corpora.records import Record
 from ensemble_deid.deidentify.prediction import Note
 from ensemble_deid.errors import CorpusError, DeidError
@@ -86,7 +86,8 @@ class OffsetFile:
     @contextmanager
     def appending(self) -> Iterator["OffsetWriter"]:
         """Provide a writer that goes on after the last whole line."""
-        with self.path.open("r+b" if self._length else "wb") as stream:
+        # Around the opening: what could not be written is tried once more when the file is closed.
+        with naming(self.path), self.path.open("r+b" if self._length else "wb") as stream:
             stream.truncate(self._length)
             stream.seek(self._length)
             if not self._length:
@@ -130,11 +131,8 @@ class OffsetWriter:
 
 
 def _write(stream: BinaryIO, entry: Mapping[str, Any]) -> None:
-    try:
-        stream.write(json.dumps(entry, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
-        stream.flush()
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, stream.name) from None
+    stream.write(json.dumps(entry, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
+    stream.flush()
 
 
 def key_of_run(folder: Path, key: Key, *, resume: bool) -> Key:

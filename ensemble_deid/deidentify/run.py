@@ -43,7 +43,8 @@ class Run:
 
     `settings` are recorded; `finding` are those that must be the same when a run is resumed. `labels` counts spans and
     `words` the words of the notes written. With `standard`, `out` waits for standard output. `compare` is a page with
-    the notes before and after, which contains PHI. `treated` is told of every record.
+    the notes before and after, which contains PHI. `treated` is told of every record. `shown` gives a message as it is
+    recorded.
     """
 
     source: NoteSource
@@ -57,6 +58,7 @@ class Run:
     standard: bool = False
     compare: Path | None = None
     report: Report = field(default=lambda progress: None)
+    shown: Callable[[str], str] = field(default=lambda message: message)
     treated: Callable[[Record, Note, Rewritten], None] = field(default=lambda record, note, rewritten: None)
     problems: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
@@ -180,6 +182,7 @@ class Run:
                 self._page.add(*_compared(record, rewritten.result))
             self.treated(record, note, rewritten)
             return
+        problem = self.shown(problem)
         self.problems.append(problem)
         files.failure(record, problem)
         if rewritten.result.error is None:

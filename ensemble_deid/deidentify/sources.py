@@ -1,6 +1,7 @@
 """Where the notes of a run are read, and where they may be written: tables, messages, databases, files of notes."""
 
 import hashlib
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +36,7 @@ from ensemble_deid.deidentify.outputs import (
     refuse_output_files,
     refuse_shared,
 )
-from ensemble_deid.errors import ConfigError, CorpusError
+from ensemble_deid.errors import ConfigError, CorpusError, DeidError
 
 MESSAGES = ("fhir", "hl7", "xml")
 """Formats without columns, of which fields are kept."""
@@ -281,12 +282,17 @@ def _output(source: NoteSource, given: Path, out: Path, inputs: Sequence[Input])
 
 @dataclass(frozen=True, slots=True)
 class RunPlaces:
-    """The input, the output and the run's folder; `standard` where the output goes to a stream."""
+    """The input, the output and the run's folder; `standard` where the output goes to a stream, `own` their folder."""
 
     input: str | Path
     out: Path
     run: Path
     standard: bool
+    own: Path | None
+
+    def shown(self, message: str) -> str:
+        """Return a message without the folder that a stream waits in, whose name is another one each time."""
+        return message if self.own is None else message.replace(f"{self.own}{os.sep}", "")
 
 
 @contextmanager
@@ -308,10 +314,16 @@ def places_of(
                 shutil.copyfileobj(given, stream)
             given = own / f"standard-input{suffix}"
         if isinstance(out, str | Path):
-            yield RunPlaces(given, *places_written(Path(out), run), standard=False)
+            written, standard = places_written(Path(out), run), False
         else:
             suffix = ".txt" if options.kind_of(given) == "files" else Path(given).suffix
-            yield RunPlaces(given, own / f"out{suffix}", run or own / "run", standard=out is not None)
+            written, standard = (own / f"out{suffix}", run or own / "run"), out is not None
+        places = RunPlaces(given, *written, standard=standard, own=own if streamed else None)
+        try:
+            yield places
+        except DeidError as error:
+            error.args = (places.shown(str(error)),)
+            raise
 
 
 def places_written(out: Path, run: Path | None) -> tuple[Path, Path]:

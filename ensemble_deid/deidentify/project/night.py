@@ -104,12 +104,14 @@ def made_with(store: Store, settings: Mapping[str, Any], options: RunOptions) ->
 class Night:
     """The notes of one input that a project hands out now. `plan` first, then `begin`, `treated` for each, `commit`.
 
-    Their outputs go to `place`, by a model, with options, and with settings (`made_with`). `would_repeat` when every
-    note of the plan was withheld before, and nothing changed since.
+    Their outputs go to `place`, by a model, with options, and with settings (`made_with`). A `streamed` source has no
+    files whose names could be ids. `would_repeat` when every note of the plan was withheld before, and nothing changed
+    since.
     """
 
     project: Project
     source: NoteSource
+    streamed: bool = False
     place: str = ""
     model: str = ""
     options: RunOptions = field(default_factory=RunOptions, repr=False)
@@ -187,9 +189,9 @@ class Night:
         if record.id is not None and record.is_note:
             return str(record.id)
         named = self.source.format == "files" or isinstance(self.source, SeveralTables)
-        if named and self.source.format in ONE_FILE_A_NOTE:
+        if named and self.source.format in ONE_FILE_A_NOTE and not self.streamed:
             return record.name
-        if isinstance(self.source, MessageFile) and record.key is None:
+        if isinstance(self.source, MessageFile) and record.key is None and not self.streamed:
             return f"{self.source.path.name} {record.name}"
         if record.key is not None:
             return record.key
