@@ -247,6 +247,49 @@ def test_the_line_of_a_table_that_is_not_utf8_is_said(
     assert f"{path}:402: is not UTF-8 (invalid continuation byte)" in said
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("deidentify", "<model>", "", "--out", "o"),
+        ("deidentify", "<model>", "<notes>", "--out", ""),
+        ("predict", "<model>", "", "--out", "o"),
+        ("predict", "", "<notes>", "--out", "o"),
+        ("predict", "<model>", "<notes>", "--out", ""),
+        ("corpus", "convert", "<notes>", "--format", "brat", "--out", ""),
+        ("rules", "show", ""),
+    ],
+)
+def test_a_variable_that_is_not_set_is_no_folder(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    """An empty path would be the current folder, with its notes."""
+    for folder in ("in", "here"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.txt").write_text("A note.", encoding="utf-8")
+    monkeypatch.chdir(tmp_path / "here")
+    places = {"<model>": str(tiny_model), "<notes>": str(tmp_path / "in")}
+    command = [places.get(argument, argument) for argument in arguments]
+    try:
+        status = main(command)
+    except SystemExit as ended:
+        status = int(ended.code or 0)
+    assert status == 2
+    assert [path.name for path in Path().iterdir()] == ["a.txt"]
+
+
+def test_a_model_may_be_the_current_folder(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.txt").write_text("Seen on 03/04/2019.", encoding="utf-8")
+    monkeypatch.chdir(tiny_model)
+    assert main(["deidentify", ".", str(tmp_path / "a.txt"), "--out", str(tmp_path / "o.txt"), "--quiet"]) == 0
+    assert (tmp_path / "o.txt").read_text(encoding="utf-8") == "Seen on [DATE]."
+    monkeypatch.chdir(tmp_path)
+    assert main(["rules", "show", "."]) == 2
+    assert main(["rules", "show", ".."]) == 2
+    assert "fault" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_bad_notes_are_listed_and_the_others_written(
     tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], jobs: str

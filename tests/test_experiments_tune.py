@@ -15,6 +15,7 @@ from ensemble_deid.errors import ConfigError, CorpusError
 from ensemble_deid.note.counts import Counts
 from ensemble_deid.parallel import Step
 from ensemble_deid.training import tune as module
+from ensemble_deid.training.training_notes import UselessModelError
 from ensemble_deid.training.tune import SettingRange, Tuned, parse_range, tune
 
 RANGES = [parse_range("crf.c1=0.01..1:log"), parse_range("tbed.max_rules=10..90"), parse_range("stack.n_best=1|3|5")]
@@ -101,6 +102,26 @@ def test_the_same_seed_draws_the_same_and_a_broken_run_continues(tmp_path: Path,
         run(tmp_path / "broken", max_trials=15, resume=True)
 
 
+def test_a_useless_trial_does_not_end_the_search(
+    tmp_path: Path, trained: list[Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    useful = module.train
+
+    def train(*notes: Any, config: Config, **options: Any) -> Any:
+        if config.tbed.max_rules > 40:
+            raise UselessModelError("finds nothing")
+        return useful(*notes, config=config, **options)
+
+    monkeypatch.setattr(module, "train", train)
+    with pytest.raises(UselessModelError):
+        run(tmp_path / "no", max_trials=3)
+    # The settings as given are of some use here.
+    monkeypatch.setattr(module, "train", lambda *notes, **more: (train if trained else useful)(*notes, **more))
+    tuned = run(tmp_path / "run", max_trials=12)
+    assert {trial.f1 == 0 for trial in tuned.trials if trial.settings.get("tbed.max_rules", 0) > 40} == {True}
+    assert tuned.best.settings["tbed.max_rules"] <= 40
+
+
 def test_dev_notes_without_phi_choose_nothing(tmp_path: Path, trained: list[Config]) -> None:
     """F1 is undefined there where nothing is found, and 0 for every settings that find something."""
     common: dict[str, Any] = {"configure": configure, "minutes": 1, "report": lambda step: None, "ranges": RANGES}
@@ -155,4 +176,5 @@ def test_the_command_trains_and_prints_the_trials(
     assert len(json.loads((tmp_path / "run" / "trials.json").read_text())) == 2
     for form in ("txt", "csv", "tex", "svg"):
         assert "trial" in (tmp_path / "run" / f"trials.{form}").read_text()
-    assert main([*arguments, "--set-range", "tbed.min_score=1..3", "--minutes", "0"]) == 2
+    for minutes in ("0", "nan"):
+        assert main([*arguments, "--set-range", "tbed.min_score=1..3", "--minutes", minutes]) == 2

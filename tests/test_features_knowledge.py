@@ -11,7 +11,7 @@ from ensemble_deid.config import Config
 from ensemble_deid.errors import RuleError
 from ensemble_deid.features.batch import plain_batch, training_view
 from ensemble_deid.features.knowledge import is_hidden, read_knowledge, read_word_list
-from ensemble_deid.model.feature_extractor import reload_knowledge
+from ensemble_deid.model.feature_extractor import load_knowledge, reload_knowledge
 from ensemble_deid.note.document import Document
 from ensemble_deid.note.folding import unaccented
 from ensemble_deid.resources import rules_directory
@@ -91,6 +91,17 @@ def test_own_lists_are_columns(folder: Path, tmp_path: Path) -> None:
     knowledge = read_knowledge(folder, (("staff", read_word_list(path)),))
     batch = plain_batch([Document("a", "nurse Joy, Wu")], patterns=PATTERNS, split_lines=True, knowledge=knowledge)
     assert batch.table["knowledge_staff"].strings() == ["b", "i", "-", "B"]
+
+
+def test_a_list_hides_no_other(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Joy\n", encoding="utf-8")
+    entries = read_word_list(tmp_path / "a.txt")
+    for own in ((("staff", entries), ("staff", entries)), (("given", entries),)):
+        with pytest.raises(RuleError, match=f"text.word_lists: {own[0][0]}: there is another list, or a table"):
+            read_knowledge(folder, own)
+    for entry in ("a.txt", "=a.txt", "a b=a.txt", "a="):
+        with pytest.raises(RuleError, match="expected NAME=FILE"):
+            load_knowledge(Config(text={"word_lists": [entry]}), "en")
 
 
 @pytest.mark.parametrize(

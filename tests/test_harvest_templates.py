@@ -159,6 +159,34 @@ def test_harvest_keeps_a_template_with_one_phi_template() -> None:
     assert not any(name in harvest.text(name="notes") for name in ("LEE", "Diaz", "Bell", "Ito", "2020"))
 
 
+@pytest.mark.parametrize("word", ["Patient\u2019s", "con\ufb01rmed", "see\u200bn"])
+def test_templates_are_refuted_in_the_form_in_which_they_are_used(word: str) -> None:
+    """A pattern is read from its file with plain apostrophes and the like, as notes are."""
+    documents = [
+        tiny_stack.note(
+            f"note of {p}", f"{word} plan by ", ("Ada Bell", "DOCTOR"), f"\n{word} plan by bed rest\n", patient=p
+        )
+        for p in "abcd"
+    ]
+    harvest = harvest_patterns(documents, FEW)
+    assert (harvest.templates, harvest.refuted) == ((), 1)
+    clear = [
+        tiny_stack.note(f"note of {p}", f"{word} plan by ", ("Ada Bell", "DOCTOR"), ".\n", patient=p) for p in "abcd"
+    ]
+    harvest = harvest_patterns(clear, FEW)
+    read = parse_patterns(harvest.text(name="notes")).patterns
+    assert count_hits(read, clear) == count_hits(harvest.patterns, clear) == {read[0].name: PatternHits(4, 4)}
+    check_pattern(read[0])
+
+
+def test_a_remark_may_hold_what_a_comment_may_not() -> None:
+    harvest = harvest_patterns(
+        [tiny_stack.note(f"note of {p}", "Signed \x07 by ", ("Ada Bell", "DOCTOR"), ".\n", patient=p) for p in "abcd"],
+        FEW,
+    )
+    assert parse_patterns(harvest.text(name="notes")).patterns == harvest.patterns
+
+
 def test_ambiguous_rare_and_refuted_templates_are_left_out() -> None:
     same = [signed(patient) for patient in "abcd"]
     ambiguous = harvest_patterns([*same, signed("e", label="PATIENT")], FEW)

@@ -154,6 +154,13 @@ def test_a_list_of_words_matches_the_longest(words: list[str], text: str) -> Non
         ("[words]\nw={verbose='(?&v)'}\n[[pattern]]\nname='a'\nlabel='AGE'\nregex='b'", "[words] w: no piece 'v'"),
         ("[words]\nw=1\n[[pattern]]\nname='a'\nlabel='AGE'\nregex='b'", "x.toml: [words] w: expected"),
         ("[words]\nv='(?&w)'\nw='b'\n[[pattern]]\nname='a'\nlabel='AGE'\nregex='b'", "[words] v: no piece 'w'"),
+        ("pattern = [1]", "x.toml: pattern 1: must be a table"),
+        ("[[pattern]]\nname='a'\nlabel='AGE'\nregex='b'\npositive='«b»'", "pattern 1 (a): 'positive' must be a list"),
+        ("[[pattern]]\nname='a'\nlabel='AGE'\nregex='b'\nnegative=[1]", "pattern 1 (a): 'negative' must be a list"),
+        ("[[pattern]]\nname='a'\nlabel='AGE'\nregex='b'\nflags=5", "pattern 1 (a): 'flags' must be a list of texts"),
+        ("[[pattern]]\nname='a'\nlabel='AGE'\nregex='b'\nflags=[['a']]", "pattern 1 (a): 'flags' must be a list"),
+        ("[[pattern]]\nname='a'\nlabel='AGE'\nregex='(b)'\ngroup=1.0", "the regex has no group 1.0"),
+        ("[[pattern]]\nname='a'\nlabel='AGE'\nregex='(b)'\ngroup=[1]", "the regex has no group [1]"),
         (2 * "[[pattern]]\nname='a'\nlabel='AGE'\nregex='b'\n", "x.toml: pattern 2 (a): the name is used twice"),
     ],
 )
@@ -169,6 +176,11 @@ def test_file_errors_name_the_file(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes(b"name = '\xe9'")
     with pytest.raises(RuleError, match=r"latin\.toml: not UTF-8 at byte 8"):
         read_patterns(tmp_path / "latin.toml")
+
+
+def test_a_mark_of_an_example_that_is_not_opened_is_told() -> None:
+    wrong = Pattern("a", "AGE", regex.compile(r"\d+"), positive=("4»",))
+    assert failed_examples(wrong)[0] == "a: positive example 1: » without «"
 
 
 def test_failed_examples_are_told() -> None:

@@ -26,12 +26,20 @@ RunCommand = Callable[[argparse.Namespace], int | None]
 """Runs a command, and returns its exit status; None is 0."""
 
 
+def _path(text: str) -> Path:
+    """Return a path; an empty one, as of a variable that is not set, would be the current folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("an empty path")
+    return Path(text)
+
+
 class CommandParser(argparse.ArgumentParser):
     """A parser whose help fits a screen: a short usage, rarely used options on demand, one example at the end."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(formatter_class=_formatter, **settings)
         self._rare: argparse._ArgumentGroup | None = None
+        self.register("type", Path, _path)
 
     def rare(self) -> argparse._ArgumentGroup:
         """Return the group of the options that only `--help-all` shows."""

@@ -256,7 +256,7 @@ def run_crossval(options: argparse.Namespace) -> None:
     from ensemble_deid.training.crossval import crossval
     from ensemble_deid.training.reports import crossval_results
 
-    if options.max_memory is not None and options.max_memory <= 0:
+    if options.max_memory is not None and not options.max_memory > 0:
         raise ConfigError("--max-memory: must be above 0")
     config = _configure(options)
     refuse_output(options.out, locate_corpus(options.corpus))
@@ -282,7 +282,7 @@ def run_tune(options: argparse.Namespace) -> None:
     from ensemble_deid.training.reports import tune_results
     from ensemble_deid.training.tune import parse_range, tune
 
-    if options.minutes <= 0:
+    if not options.minutes > 0:
         raise ConfigError("--minutes: must be above 0")
     if options.trials is not None and options.trials < 1:
         raise ConfigError("--trials: at least 1")

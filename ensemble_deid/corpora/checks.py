@@ -186,3 +186,9 @@ def patient_of_name(name: str) -> str | None:
     """Return XXX for a note named XXX-YY (i2b2 2014: patient, then note in chronological order), else None."""
     match = _PATIENT_AND_NOTE.fullmatch(name)
     return match.group(1) if match else None
+
+
+def refuse_empty(path: Path | str) -> None:
+    """Raise CorpusError for an empty name, as of a variable that is not set: it would be the current folder."""
+    if path == "":
+        raise CorpusError("the input has no name: is a variable not set?")

@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from ensemble_deid.corpora.checks import refuse_empty
 from ensemble_deid.corpora.compressed import plain_name
 from ensemble_deid.corpora.record_map import FieldRules, RecordMap
 from ensemble_deid.corpora.tables.columns import Columns
@@ -94,6 +95,7 @@ class InputOptions:
 
         The places of `leave_out`, which a run writes to, tell nothing of its input.
         """
+        refuse_empty(given)
         if self.format is not None:
             return "files" if self.format in _FILES else self.format
         if "://" in str(given):

@@ -18,6 +18,7 @@ from ensemble_deid.corpora.checks import (
     patient_of_name,
     printable,
     reading,
+    refuse_empty,
 )
 from ensemble_deid.corpora.formats import FORMATS, Format, format_named
 from ensemble_deid.corpora.tagged_xml import I2B2_2006_ROOT
@@ -67,6 +68,7 @@ def locate_corpus(path: Path | str, *, format: str | None = None, may_be_empty: 
     there is nothing to read, if a folder has notes in several formats and none is named, or if the split does not
     exist.
     """
+    refuse_empty(path)
     wanted = None if format is None else format_named(format)
     source = _demo_folder(path) or Path(path)
     if source.is_file():

@@ -78,6 +78,8 @@ def read_knowledge(
     if not hashes:
         raise RuleError(f"{folder}: the folder holds no knowledge tables")
     for list_name, entries in own:
+        if list_name in words or list_name in phrases:
+            raise RuleError(f"text.word_lists: {list_name}: there is another list, or a table, of this name")
         folded = (" ".join(unaccented(word.lower()) for word in entry.split()) for entry in entries)
         phrases[list_name] = PhraseTable.of(folded, longest=_LONGEST_PHRASE)
     return Knowledge(folder, words, phrases, hashes, own)

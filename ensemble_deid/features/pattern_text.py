@@ -25,7 +25,8 @@ def patterns_text(
     for pattern in patterns:
         lines += ["", "[[pattern]]"]
         if remarks and pattern.name in remarks:
-            lines.append(f"# {remarks[pattern.name]}")
+            # A comment of TOML has no escapes.
+            lines.append("# " + "".join(c if c.isprintable() else "\ufffd" for c in remarks[pattern.name]))
         lines += [f"name = {toml_string(pattern.name)}", f"label = {toml_string(pattern.label)}"]
         lines.append(f"regex = {toml_string(pattern.regex.pattern)}")
         if flags := [flag for flag, value in FLAGS.items() if pattern.regex.flags & value]:
@@ -82,8 +83,10 @@ def failed_examples(pattern: Pattern, *, limit: TimeLimit | None = None) -> list
         for part in re.split("([«»])", example):
             if part == "«":
                 expected.append((len(text), -1))
-            elif part == "»":
+            elif part == "»" and expected:
                 expected[-1] = (expected[-1][0], len(text))
+            elif part == "»":
+                problems.append(f"{pattern.name}: positive example {number}: » without «")
             else:
                 text += part
         found = _matches_read(pattern, text, limit)

@@ -217,6 +217,8 @@ def parse_patterns(source: str, *, path: str = "<patterns>", keep: bool = False)
     words = _read_words(content.get("words", {}), path) if is_new else {}
     patterns: list[Pattern] = []
     for number, table in enumerate(tables, 1):
+        if not isinstance(table, dict):
+            raise RuleError(f"{path}: pattern {number}: must be a table")
         place = f"{path}: pattern {number} ({table.get('name', 'unnamed')})"
         pattern = _compile(table, words, place, compiled)
         if any(other.name == pattern.name for other in patterns):
@@ -285,6 +287,10 @@ def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str, kno
     missing = [key for key in ("name", "label", "regex") if not isinstance(table.get(key), str)]
     if missing:
         raise RuleError(f"{place}: {missing[0]!r} must be given as text")
+    for key in ("flags", "positive", "negative"):
+        values = table.get(key, [])
+        if not (isinstance(values, list) and all(isinstance(value, str) for value in values)):
+            raise RuleError(f"{place}: {key!r} must be a list of texts")
     flags = 0
     for name in table.get("flags", ()):
         if name not in FLAGS:
@@ -298,7 +304,9 @@ def _compile(table: dict[str, Any], words: Mapping[str, _Piece], place: str, kno
     except (regex.error, RecursionError, OverflowError) as error:
         raise RuleError(f"{place}: the regex does not compile: {error}") from None
     group = table.get("group", 0)
-    if not (group in compiled.groupindex if isinstance(group, str) else 0 <= group <= compiled.groups):
+    if not (
+        group in compiled.groupindex if isinstance(group, str) else type(group) is int and 0 <= group <= compiled.groups
+    ):
         raise RuleError(f"{place}: the regex has no group {group!r}")
     confidence = table.get("confidence")
     if confidence is not None and not (type(confidence) in (int, float) and 0 <= confidence <= 1):

@@ -14,6 +14,7 @@ from ensemble_deid.features.lexicon import Lexicon, learn_lexicon
 from ensemble_deid.features.patterns import PatternSet
 from ensemble_deid.features.stanza_tags import Annotator, load_pipeline
 from ensemble_deid.features.vocabulary import learn_vocabulary
+from ensemble_deid.features.windows import COLUMN_NAME
 from ensemble_deid.model.pattern_choice import PatternChoice, choose_patterns
 from ensemble_deid.note.bpe import Bpe
 from ensemble_deid.note.document import Document
@@ -106,6 +107,9 @@ def load_knowledge(config: Config, language: str) -> Knowledge | None:
     if not folder.is_dir():
         raise RuleError(f"there is no knowledge set {name!r}; there are: {', '.join(sets)}, or a folder of tables")
     own = sorted(entry.partition("=")[::2] for entry in config.text.word_lists)
+    for list_name, file in own:
+        if not file or COLUMN_NAME.fullmatch(list_name) is None:
+            raise RuleError(f"text.word_lists: {list_name!r}: expected NAME=FILE")
     return read_knowledge(folder, tuple((list_name, read_word_list(Path(file))) for list_name, file in own))
 
 

@@ -197,7 +197,9 @@ def _checked(directory: Path) -> Manifest:
 
 def set_aside(directory: Path) -> Path:
     """Return the folder that holds a model while it is replaced."""
-    return directory.with_name(f".{directory.name}{REPLACED}")
+    # `.` and `..` have a name only when they are resolved.
+    place = directory.resolve() if directory.name in ("", "..") else directory
+    return place.parent / f".{place.name}{REPLACED}"
 
 
 def listed_files(directory: Path) -> frozenset[str]:

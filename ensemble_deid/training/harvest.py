@@ -143,7 +143,8 @@ def _kept(documents: Sequence[Document], limits: HarvestLimits) -> tuple[tuple[H
 def _candidates(documents: Sequence[Document], limits: HarvestLimits) -> tuple[list[HarvestedTemplate], int]:
     """Return the templates with one PHI template, those of most patients first, and how many had several."""
     seen: dict[Syntax, dict[Slots, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for document in documents:
+    # As patterns are matched, and as a file of them is read: with plain apostrophes and the like.
+    for document in map(as_read, documents):
         for syntax, slots in templates_of(document):
             if len(syntax) <= _LONGEST:
                 seen[syntax][slots].append(document.patient)

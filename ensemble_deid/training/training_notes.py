@@ -166,11 +166,15 @@ def sample_sites(documents: Sequence[Document], n_sites: int, *, seed: int) -> t
     return tuple(document for document in documents if document.site in chosen)
 
 
+class UselessModelError(ModelError):
+    """A model that finds next to nothing of its own training notes."""
+
+
 def refuse_useless(curve: Curve, *, threshold: float) -> None:
-    """Raise ModelError where a model finds next to nothing of its own training notes, each scored out of fold."""
+    """Raise UselessModelError where a model finds next to nothing of its training notes, each scored out of fold."""
     counts = curve.at(threshold).counts
     if counts.gold and counts.tp < _LEAST_FOUND * counts.gold:
-        raise ModelError(
+        raise UselessModelError(
             f"the model finds {counts.tp} of the {counts.gold} PHI tokens of its training notes, out of fold, and is "
             "not saved: are the annotations at their places, and are there enough notes?"
         )

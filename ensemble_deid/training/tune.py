@@ -24,6 +24,7 @@ from ensemble_deid.parallel import Reporter, Step
 from ensemble_deid.parsing import strict_toml
 from ensemble_deid.training.run_folder import RunFolder, damaged, read_part, write_json
 from ensemble_deid.training.train import train
+from ensemble_deid.training.training_notes import UselessModelError
 
 if TYPE_CHECKING:
     import optuna
@@ -140,8 +141,14 @@ def tune(
         chosen = {} if asked is None else _suggest(asked, ranges)
         report(Step(clock() - begun, minutes * 60, f"trial {len(trials) + 1}"))
         config = configure([as_override(key, value) for key, value in chosen.items()])
-        trained = train(documents, dev, config=config, notify=lambda message: None, allow_overlap=allow_overlap)
-        f1 = trained.dev_counts["ensemble"].f1
+        f1: float | None = 0.0
+        try:
+            trained = train(documents, dev, config=config, notify=lambda message: None, allow_overlap=allow_overlap)
+            f1 = trained.dev_counts["ensemble"].f1
+        except UselessModelError:
+            # The sampler learns to keep away; the settings as they are given must be of some use.
+            if asked is None:
+                raise
         if f1 is None:
             raise CorpusError("the dev notes have nothing to find, and nothing was found: F1 is undefined")
         if asked is not None:
