@@ -56,8 +56,8 @@ class Release:
 def read_release(run: Path, notes: str, *, side: AuditSide = "original", by: Sequence[str] = ()) -> Release:
     """Check a run and read its notes from where it read or wrote them, with the columns `by` as metadata.
 
-    Raises CorpusError where the run is damaged or released nothing, or the notes are not those of the run. Of originals
-    that is told by names, and by the text around what was replaced; by names alone where no file has the output.
+    Raises CorpusError where the run is damaged or released nothing, or the notes are not those of the run. Originals
+    are compared with the output: by name and, where files hold the output, by the text outside the replaced spans.
     """
     verified = verify_run(run)
     settings, expected = verified.settings, verified.counts.get("written", 0)
@@ -89,7 +89,7 @@ def read_release(run: Path, notes: str, *, side: AuditSide = "original", by: Seq
 
 
 def _check_originals(run: Path, settings: Any, notes: str, originals: Mapping[str, Document]) -> None:
-    """Raise CorpusError for an original of which the output does not have the text around what was replaced."""
+    """Raise CorpusError where an original differs from the output outside the replaced spans."""
     places = defaultdict(list)
     for entry in read_lines(run / SPANS):
         places[entry["place"]].append(entry)

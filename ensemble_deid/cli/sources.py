@@ -78,9 +78,9 @@ def check_out_files(files: Sequence[Path], forms: Sequence[str], *inputs: Input)
 
 
 def publish(results: "Results", files: Sequence[Path], *, warnings: Sequence[str] = (), shown: str = "") -> None:
-    """Write a command's figures to the files of `--out`, and print them, or what is `shown` instead, below warnings.
+    """Write a command's figures to the files of `--out`, then print the warnings and the figures, or `shown` instead.
 
-    In this order: whoever reads what is printed, such as `head`, may stop before its end.
+    The files come first: a reader such as `head` may close the output before its end.
     """
     for file in files:
         results.write(file)

@@ -34,13 +34,13 @@ class Found:
 
     @classmethod
     def of(cls, note: Note, record: Record, key: Key) -> "Found":
-        """Return what is to be known of a note that was processed; the record as it was read."""
+        """Return the spans found in a record's note, or why it is withheld."""
         if isinstance(note, DeidError):
             return cls(_hash(record, key), error=str(note))
         return cls(_hash(record, key), note.spans)
 
     def check(self, record: Record, key: Key) -> None:
-        """Raise CorpusError where the text, or the patient, is not the one of which the spans were found."""
+        """Raise CorpusError where the record's text or patient has changed since the spans were found."""
         if _hash(record, key) != self.text_hash:
             raise CorpusError(f"{record.name}: the input has changed since the run began: run without --resume")
 
