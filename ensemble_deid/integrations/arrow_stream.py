@@ -88,8 +88,8 @@ def deidentified_batches(
     Rows of a patient that follow each other are processed together: sort by patient. The notes of one patient and a few
     batches are in memory at a time. A withheld note is missing, and its reason is in the new column `problem`, which
     also says of a note that is written how many of its dates are missing, and how many known identifiers are left in
-    it; with `withheld`, a column of this name says which it is. Batches of `read_batches` have been read by the model.
-    Raises ConfigError, ModelError.
+    it; `withheld` names a boolean column that tells which rows are withheld. Batches of `read_batches` have
+    been read by the model. Raises ConfigError, ModelError.
     """
     done: deque[Any] = deque()
     problems: deque[tuple[str | None, bool]] = deque()

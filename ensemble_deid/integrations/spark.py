@@ -54,8 +54,7 @@ def deidentify(
 ) -> "DataFrame":
     """Return a DataFrame without PHI, with one column more: `problem` says why a note is withheld, and so missing.
 
-    It holds remarks on rows that are not withheld, too; with `withheld`, a column of this name tells the ones apart.
-
+    `problem` also has remarks on rows that are not withheld; `withheld` names a boolean column that tells which are.
     `columns` say what the columns hold, as in `ensemble-deid deidentify` (docs/data-engineer.md);
     `Columns(keep=("all",))` keeps every other one. With `columns.patient`, the notes of a patient are processed
     together. Rows are shuffled into `partitions` tasks, by default four for each core, and more where Spark knows
